@@ -1,0 +1,96 @@
+"""The numbers of `versus_sb3`: final score, area under the curve, and the two verdicts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from benchmarks.learning_curve import Curve
+
+EPOCHS = 20  # of 5 % of the steps each
+LAST_SHARE = 0.2
+AUC_TOLERANCE = 0.1
+
+
+class Score(NamedTuple):
+    """One run in two numbers."""
+
+    seed: int
+    final: float  # mean return of the last 20 % of its episodes
+    auc: float  # mean over the epochs of the mean return in each
+
+
+class Verdict(NamedTuple):
+    """Ours beside SB3's; nothing can be said of the final score with fewer than three runs in all."""
+
+    ours_final: float
+    sb3_final: float
+    pooled_sd: float  # NaN where both sides have one seed
+    ours_auc: float
+    sb3_auc: float
+    final_holds: bool
+    auc_holds: bool
+
+
+def final_return(curve: Curve) -> float:
+    """The mean return of the last 20 % of the episodes, counted in episodes; at least one."""
+    returns = [episode.total for episode in curve.episodes]
+    return float(np.mean(returns[-math.ceil(LAST_SHARE * len(returns)) :]))
+
+
+def epoch_returns(curve: Curve) -> np.ndarray:
+    """The mean return of the episodes that ended in each epoch. [EPOCHS]
+
+    An epoch in which none ended keeps the value of the one before; before the first, its return holds.
+    """
+    epochs: list[list[float]] = [[] for _ in range(EPOCHS)]
+    for episode in curve.episodes:
+        # Steps count from 1: the last step of an epoch still belongs to it.
+        epochs[(episode.step - 1) * EPOCHS // curve.steps].append(episode.total)
+    means: list[float] = []
+    known = curve.episodes[0].total if not epochs[0] else 0.0
+    for returns in epochs:
+        known = float(np.mean(returns)) if returns else known
+        means.append(known)
+    return np.array(means)
+
+
+def score(curve: Curve) -> Score:
+    """One run in two numbers."""
+    return Score(curve.seed, final_return(curve), float(epoch_returns(curve).mean()))
+
+
+def pooled_deviation(first: Sequence[float], second: Sequence[float]) -> float:
+    """The standard deviation within the two samples, pooled by their degrees of freedom."""
+    freedom = len(first) + len(second) - 2
+    if freedom == 0:
+        return math.nan
+    squares = sum(float(np.sum((np.array(sample) - np.mean(sample)) ** 2)) for sample in (first, second))
+    return math.sqrt(squares / freedom)
+
+
+def verdict(ours: Sequence[Score], sb3: Sequence[Score]) -> Verdict:
+    """Whether ours is at least SB3's less one pooled deviation, and whether its AUC is at least 0.9 of SB3's.
+
+    A share of a negative AUC would ask for MORE than SB3's, so the tolerance is a distance: 10 % of its
+    magnitude below it. Where SB3's AUC is positive, that is exactly 0.9 of it.
+    """
+    ours_final, sb3_final = _mean(run.final for run in ours), _mean(run.final for run in sb3)
+    ours_auc, sb3_auc = _mean(run.auc for run in ours), _mean(run.auc for run in sb3)
+    deviation = pooled_deviation([run.final for run in ours], [run.final for run in sb3])
+    return Verdict(
+        ours_final,
+        sb3_final,
+        deviation,
+        ours_auc,
+        sb3_auc,
+        final_holds=ours_final >= sb3_final - deviation,  # False with NaN
+        auc_holds=ours_auc >= sb3_auc - AUC_TOLERANCE * abs(sb3_auc),
+    )
+
+
+def _mean(values: Iterable[float]) -> float:
+    return float(np.mean(list(values)))

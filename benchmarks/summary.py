@@ -1,0 +1,136 @@
+"""From the rounds of `throughput` to the numbers that are reported."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from benchmarks.contenders import Contender, Layers
+
+BUSY = 0.95  # a share of the core below which a measurement says more about its neighbours
+
+RateRounds = dict[str, list[dict[str, float]]]  # by contender, one measurement for each round
+LatencyRounds = dict[str, tuple[list[dict[str, float]], list[dict[str, float]]]]  # cold and warm
+
+
+@dataclass(frozen=True)
+class RateRow:
+    """One contender's speed and memory."""
+
+    name: str
+    members: tuple[Layers, ...]
+    steps_per_second: float
+    rounds: tuple[float, ...]  # steps per second in each
+    ratio_to_sb3: float | None  # median of the rounds' ratios; None where SB3 was not measured
+    peak_rss_mb: float
+    lowest_cpu_share: (
+        float  # over the rounds; well below 1 means that the machine was busy with something else
+    )
+
+
+@dataclass(frozen=True)
+class LatencyRow:
+    """How long a user of one contender waits, in seconds."""
+
+    name: str
+    import_seconds: float
+    construct_seconds: float
+    cold_first_update_seconds: float  # with an empty compilation cache
+    warm_first_update_seconds: float  # in the next process
+
+
+@dataclass(frozen=True)
+class Summary:
+    """All that is reported."""
+
+    environment_steps_per_second: float
+    rates: tuple[RateRow, ...]
+    further_member_share: dict[str, float]  # cost of the K-th equal member, as a share of the step with one
+    latencies: tuple[LatencyRow, ...]
+
+
+def summarise(
+    contenders: Sequence[Contender], rates: RateRounds, latencies: LatencyRounds, environment: Sequence[float]
+) -> Summary:
+    """The medians over the rounds."""
+    speeds = {name: [found["steps_per_second"] for found in rounds] for name, rounds in rates.items()}
+    rows = tuple(
+        RateRow(
+            contender.name,
+            contender.members,
+            median(speeds[contender.name]),
+            tuple(speeds[contender.name]),
+            _ratio(speeds[contender.name], speeds.get("sb3")),
+            _median_of(rates[contender.name], "peak_rss_mb"),
+            min(found["cpu_share"] for found in rates[contender.name]),
+        )
+        for contender in contenders
+    )
+    waits = tuple(
+        LatencyRow(
+            name,
+            _median_of([*cold, *warm], "import_seconds"),
+            _median_of([*cold, *warm], "construct_seconds"),
+            _median_of(cold, "first_update_seconds"),
+            _median_of(warm, "first_update_seconds"),
+        )
+        for name, (cold, warm) in latencies.items()
+    )
+    return Summary(median(environment), rows, further_member_share(speeds), waits)
+
+
+def further_member_share(speeds: dict[str, list[float]]) -> dict[str, float]:
+    """What the K-th equal member adds to the time of a step, as a share of the time of a step with one.
+
+    Compared within each round, then the median over them.
+    """
+    shares: dict[str, float] = {}
+    for count in range(2, 6):
+        one, fewer, more = (speeds.get(f"adaqn-k{k}") for k in (1, count - 1, count))
+        if one and fewer and more:
+            shares[str(count)] = median(
+                (1 / with_it - 1 / without) * alone
+                for with_it, without, alone in zip(more, fewer, one, strict=True)
+            )
+    return shares
+
+
+def print_tables(summary: Summary) -> None:
+    """The summary for a reader."""
+    print(f"\n{'':<14}{'members':<34}{'steps/s':>9}{'x SB3':>8}{'peak MB':>9}")
+    print(f"{'environment':<48}{summary.environment_steps_per_second:>9.0f}")
+    for row in summary.rates:
+        ratio = "" if row.ratio_to_sb3 is None else f"{row.ratio_to_sb3:.2f}"
+        print(
+            f"{row.name:<14}{_members(row.members):<34}{row.steps_per_second:>9.0f}{ratio:>8}{row.peak_rss_mb:>9.0f}"
+        )
+    busy = [row.name for row in summary.rates if row.lowest_cpu_share < BUSY]
+    if busy:
+        print(f"other processes used the same core while {', '.join(busy)} ran: do not rely on these numbers")
+    if summary.further_member_share:
+        print("\ncost of a further equal member, as a share of the step with one:")
+        for count, share in summary.further_member_share.items():
+            print(f"  member {count}: {share:6.1%}")
+    if summary.latencies:
+        print(f"\n{'seconds':<14}{'import':>9}{'construct':>11}{'first update: cold':>20}{'warm':>8}")
+    for wait in summary.latencies:
+        print(
+            f"{wait.name:<14}{wait.import_seconds:>9.2f}{wait.construct_seconds:>11.2f}"
+            f"{wait.cold_first_update_seconds:>20.2f}{wait.warm_first_update_seconds:>8.2f}"
+        )
+
+
+def _ratio(speeds: Sequence[float], reference: Sequence[float] | None) -> float | None:
+    if reference is None:
+        return None
+    return median(ours / theirs for ours, theirs in zip(speeds, reference, strict=True))
+
+
+def _median_of(rounds: Iterable[dict[str, float]], key: str) -> float:
+    return median(found[key] for found in rounds)
+
+
+def _members(members: tuple[Layers, ...]) -> str:
+    names = ["x".join(map(str, layers)) for layers in members]
+    return f"{len(names)} of {names[0]}" if len(set(names)) == 1 else " ".join(names)

@@ -1,0 +1,45 @@
+"""Reinforcement learning that tunes itself: several critics with different hyperparameters learn in one run."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from adaqn.api import DQN, AdaDQN, AdaDQNMax, RandDQN
+    from adaqn.hyperparameters import Convolution, Hyperparameters, grid
+    from adaqn.runs.config import RunConfig
+    from adaqn.training.evaluation import evaluate_policy
+
+__version__ = "0.1.0"
+
+# Imported when first used, so that `adaqn --help` and tools that only read runs do not wait for JAX.
+_HOMES = {
+    "AdaDQN": "adaqn.api",
+    "AdaDQNMax": "adaqn.api",
+    "Convolution": "adaqn.hyperparameters",
+    "DQN": "adaqn.api",
+    "Hyperparameters": "adaqn.hyperparameters",
+    "RandDQN": "adaqn.api",
+    "RunConfig": "adaqn.runs.config",
+    "evaluate_policy": "adaqn.training.evaluation",
+    "grid": "adaqn.hyperparameters",
+}
+
+__all__ = [
+    "DQN",
+    "AdaDQN",
+    "AdaDQNMax",
+    "Convolution",
+    "Hyperparameters",
+    "RandDQN",
+    "RunConfig",
+    "evaluate_policy",
+    "grid",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'adaqn' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES[name]), name)

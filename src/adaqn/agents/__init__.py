@@ -1,0 +1,27 @@
+"""Algorithms, one per file, found by the names that each file gives in its table `ALGORITHMS`."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from functools import cache
+
+from adaqn.agents.protocol import Algorithm
+from adaqn.errors import unknown_name
+
+
+@cache
+def algorithms() -> dict[str, Algorithm]:
+    """All algorithms by name."""
+    found: dict[str, Algorithm] = {}
+    for module in pkgutil.iter_modules(__path__):
+        contents = importlib.import_module(f"{__name__}.{module.name}")
+        found.update(getattr(contents, "ALGORITHMS", {}))
+    return found
+
+
+def algorithm(name: str) -> Algorithm:
+    """The algorithm with this name."""
+    if name not in algorithms():
+        raise unknown_name("algorithm", name, algorithms())
+    return algorithms()[name]

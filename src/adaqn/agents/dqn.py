@@ -1,0 +1,424 @@
+"""AdaDQN (Algorithm 1), its ablations and DQN: one algorithm with different selection rules and numbers of members."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, NamedTuple
+
+import gymnasium
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from adaqn.agents.protocol import Algorithm, Clock, Event, MemberReport, Operation, TargetUpdate, setting
+from adaqn.agents.schedules import linear
+from adaqn.agents.state_arrays import state_from_arrays, state_to_arrays
+from adaqn.ensemble import Ensemble, EnsembleParameters, EnsembleState
+from adaqn.envs.spaces import require_box_observations, require_discrete_actions
+from adaqn.errors import AllMembersDiverged, count, number
+from adaqn.hyperparameters import Hyperparameters, grid
+from adaqn.networks.losses import l2
+from adaqn.replay.protocol import Batch
+from adaqn.selection import Selection, behaviour_rule, target_rule
+
+
+@dataclass(frozen=True, kw_only=True)
+class DQNSettings:
+    """What all members share. Periods and durations count environment steps."""
+
+    gamma: float = setting(0.99, "discount by which members are compared, and which they learn with by default")
+    learning_starts: int = setting(1_000, "steps taken before the first update")
+    buffer_size: int = setting(10_000, "transitions that the replay buffer holds")
+    batch_size: int = setting(32, "transitions in one update")
+    train_freq: int = setting(1, "steps between updates")
+    gradient_steps: int = setting(1, "updates made each time")
+    target_update_interval: int = setting(200, "steps between target updates, when the target member is chosen")
+    n_steps: int = setting(1, "steps over which a return is summed before it is bootstrapped")
+    exploration_initial_eps: float = setting(1.0, "probability of a random action at the start")
+    exploration_final_eps: float = setting(0.01, "probability of a random action in the end")
+    exploration_steps: int = setting(1_000, "steps over which it decays")
+    behaviour_initial_eps: float = setting(1.0, "probability that any member acts, not the target member, at the start")
+    behaviour_final_eps: float = setting(0.01, "the same in the end")
+    behaviour_steps: int | None = setting(None, "steps over which it decays (default: until the end of the run)")
+    selection: str = setting("lowest", "rule for the target member: lowest, random, highest")
+    behaviour: str = setting("epsilon", "rule for the behaviour member: epsilon")
+
+    def __post_init__(self) -> None:
+        checked: dict[str, Any] = {"gamma": number("gamma", self.gamma, 0.0, 1.0)}
+        for name in ("learning_starts", "exploration_steps"):
+            checked[name] = count(name, getattr(self, name))
+        for name in (
+            "buffer_size batch_size train_freq gradient_steps target_update_interval n_steps".split()
+        ):
+            checked[name] = count(name, getattr(self, name), low=1)
+        for name in ("exploration_initial_eps", "exploration_final_eps", "behaviour_initial_eps", "behaviour_final_eps"):
+            checked[name] = number(name, getattr(self, name), 0.0, 1.0)
+        if self.behaviour_steps is not None:
+            checked["behaviour_steps"] = count("behaviour_steps", self.behaviour_steps)
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
+        target_rule(self.selection)
+        behaviour_rule(self.behaviour)
+
+
+class DQNState(NamedTuple):
+    """All that learning changes. K members, S of them make up the target."""
+
+    ensemble: EnsembleState  # online parameters and optimizer states
+    target: EnsembleParameters  # snapshot of the online parameters at the last target update
+    selected: Selection  # the target member ψ, an index into the snapshot
+    cumulated_loss: Array  # [K] L2 error since the last target update
+    last_loss: Array  # [K] L2 error on the last batch
+    diverged: Array  # [K] found to have values that are not finite; for good
+    reported: Array  # [K] diverged, and told
+    acted: Array  # [K] actions chosen since the last target update
+    selections: Array  # [K] target updates in which the member was chosen
+    discount: Array  # [K] γ_k
+    gamma: Array  # [] γ̄
+
+
+class Programs(NamedTuple):
+    """The compiled functions for one ensemble."""
+
+    act: Any  # (state, observations [n, ...], uniforms [n, 3 + K], epsilons [2]) -> (state, actions [n])
+    update: Any  # (state, batch) -> state
+    update_and_act: Any  # (state, batch, observations, uniforms, epsilons) -> (state, actions)
+    update_target: Any  # (state, uniforms [K]) -> (state, losses [K], acted [K], newly diverged [K])
+    greedy: Any  # (state, observations) -> actions
+
+
+class DQNRun(NamedTuple):
+    """What the loop carries: the members, the programs for their architectures, and the arrays."""
+
+    members: tuple[Hyperparameters, ...]
+    programs: Programs
+    learning: DQNState
+
+
+def bellman_target(
+    q_next: Array, rewards: Array, terminated: Array, steps: Array, discount: Array
+) -> Array:
+    """y = Σ_i γ^i r_i + γ^m max_a' Q(s', a'), cut where the episode terminated (line 8 of Algorithm 1). [B]
+
+    Shapes: q_next [B, A], rewards [B, n], terminated [B], steps m [B], discount [].
+    """
+    powers = discount ** jnp.arange(rewards.shape[1], dtype=jnp.float32)
+    bootstrap = discount**steps * (1.0 - terminated) * q_next.max(axis=-1)
+    return (rewards * powers[None, :]).sum(axis=-1) + bootstrap
+
+
+def update(ensemble: Ensemble, state: DQNState, batch: Batch) -> DQNState:
+    """One gradient step of every member on the shared target (lines 7 to 11 of Algorithm 1)."""
+    next_values = [
+        weight * ensemble.value(state.target, member, batch.next_observation)
+        for member, weight in zip(state.selected.members, state.selected.weights, strict=True)
+    ]
+    q_next = jnp.stack(next_values).sum(axis=0)
+    # Parameters can be finite and yet too large to compute with, which shows only here. Such a target would make
+    # all others diverge as well, so then nobody learns until the next target update, when another is chosen.
+    sound = jnp.isfinite(q_next).all()
+
+    def target_with(discount: Array) -> Array:
+        return bellman_target(q_next, batch.rewards, batch.terminated, batch.steps, discount)
+
+    def of_action(q: Array) -> Array:
+        return jnp.take_along_axis(q, batch.action[:, None], axis=1)[:, 0]
+
+    trained, predictions = ensemble.update(
+        state.ensemble, batch.observation, jax.vmap(target_with)(state.discount), of_action
+    )
+    # Members may learn with losses and discounts of their own; they are compared by the L2 error with γ̄.
+    losses = l2(predictions - target_with(state.gamma)[None, :]).mean(axis=1)
+    learned = state._replace(
+        ensemble=trained,
+        cumulated_loss=state.cumulated_loss + losses,
+        last_loss=losses,
+        diverged=state.diverged | ~jnp.isfinite(losses),
+    )
+    unlearned = state._replace(diverged=state.diverged.at[state.selected.members].set(True))
+    return jax.tree.map(lambda new, old: jnp.where(sound, new, old), learned, unlearned)
+
+
+def act(
+    ensemble: Ensemble, behaviour: str, state: DQNState, observations: Array, uniforms: Array, epsilons: Array
+) -> tuple[DQNState, Array]:
+    """ε-greedy actions of the behaviour members (lines 3 and 4 of Algorithm 1); epsilons are (ε, ε_b). [n]
+
+    `uniforms` [n, 3 + K] decide: whether to explore, with which action, and the behaviour member. An action is -1
+    where the member that was drawn turned out to have diverged: it is marked, and the caller draws again.
+    """
+    n = observations.shape[0]
+    parameters = ensemble.parameters(state.ensemble)
+    diverged = state.diverged
+    if n > 1:
+        q_of_all = ensemble.values(parameters, observations)
+        diverged = diverged | ~jnp.isfinite(q_of_all).all(axis=(1, 2))
+
+    def behaviour_member(numbers: Array) -> Array:
+        rule = behaviour_rule(behaviour)
+        return rule(numbers, epsilons[1], state.cumulated_loss, ~diverged, state.selected)[0]
+
+    member = jax.vmap(behaviour_member)(uniforms[:, 2:])
+    if n > 1:
+        q = q_of_all[member, jnp.arange(n)]
+    else:
+        q = ensemble.value(parameters, member[0], observations)
+        diverged = diverged.at[member[0]].set(diverged[member[0]] | ~jnp.isfinite(q).all())
+    anything = (uniforms[:, 1] * ensemble.outputs).astype(jnp.int32)
+    action = jnp.where(uniforms[:, 0] < epsilons[0], anything, q.argmax(axis=-1).astype(jnp.int32))
+    sound = ~diverged[member]
+    acted = state.acted.at[member].add(sound.astype(jnp.int32))
+    return state._replace(diverged=diverged, acted=acted), jnp.where(sound, action, -1)
+
+
+def update_target(
+    ensemble: Ensemble, selection: str, state: DQNState, uniforms: Array
+) -> tuple[DQNState, Array, Array, Array]:
+    """ψ <- argmin L_k, L_k <- 0, target <- θ^ψ (lines 13 and 14), or another rule's choice of ψ. Uniforms are [K]."""
+    parameters = ensemble.parameters(state.ensemble)
+    diverged = state.diverged | ~ensemble.finite(parameters)
+    losses = jnp.where(diverged, jnp.inf, state.cumulated_loss)
+    selected = target_rule(selection)(uniforms, losses, ~diverged, state.selected.members.shape[0])
+    renewed = state._replace(
+        target=jax.tree.map(jnp.copy, parameters),
+        selected=selected,
+        cumulated_loss=jnp.zeros_like(losses),
+        diverged=diverged,
+        reported=diverged,
+        acted=jnp.zeros_like(state.acted),
+        selections=state.selections.at[selected.members].add(1),
+    )
+    return renewed, losses, state.acted, diverged & ~state.reported
+
+
+def greedy(ensemble: Ensemble, state: DQNState, observations: Array) -> Array:
+    """The greedy actions of the target member's online network, or of its snapshot if it diverged since. [n]"""
+    member = state.selected.members[0]
+    online = ensemble.value(ensemble.parameters(state.ensemble), member, observations)
+    sound = jnp.isfinite(online).all()
+    q = jax.lax.cond(sound, lambda: online, lambda: ensemble.value(state.target, member, observations))
+    return q.argmax(axis=-1)
+
+
+@cache
+def compiled_programs(ensemble: Ensemble, selection: str, behaviour: str) -> Programs:
+    """The programs for an ensemble; the same object for equal architectures."""
+
+    def update_and_act(
+        state: DQNState, batch: Batch, observations: Array, uniforms: Array, epsilons: Array
+    ) -> tuple[DQNState, Array]:
+        return act(ensemble, behaviour, update(ensemble, state, batch), observations, uniforms, epsilons)
+
+    return Programs(
+        act=jax.jit(lambda s, o, u, e: act(ensemble, behaviour, s, o, u, e), donate_argnums=0),
+        update=jax.jit(lambda s, b: update(ensemble, s, b), donate_argnums=0),
+        update_and_act=jax.jit(update_and_act, donate_argnums=0),
+        update_target=jax.jit(lambda s, u: update_target(ensemble, selection, s, u), donate_argnums=0),
+        greedy=jax.jit(lambda s, o: greedy(ensemble, s, o)),
+    )
+
+
+class DQNAgent:
+    """Algorithm 1 as the loop sees it."""
+
+    def __init__(
+        self,
+        settings: DQNSettings,
+        members: tuple[Hyperparameters, ...],
+        observation_space: gymnasium.Space,
+        action_space: gymnasium.Space,
+    ) -> None:
+        self.settings = settings
+        self._members = members
+        self._observation_shape = require_box_observations(observation_space).shape
+        self._actions = int(require_discrete_actions(action_space).n)
+
+    @property
+    def batch_size(self) -> int:
+        """Transitions in one update."""
+        return self.settings.batch_size
+
+    @property
+    def n_steps(self) -> int:
+        """Steps of one transition."""
+        return self.settings.n_steps
+
+    @property
+    def parameter_bytes(self) -> int:
+        """Online and target parameters, and two moments of the gradient as most optimizers keep them."""
+        return 4 * 4 * self.ensemble_of(self._members).parameter_count
+
+    def ensemble_of(self, members: tuple[Hyperparameters, ...]) -> Ensemble:
+        """The ensemble of these members for the spaces of this run."""
+        return Ensemble.of(members, self._observation_shape, self._actions)
+
+    def init(self, seed: int) -> DQNRun:
+        """Members with fresh weights, and the first of them as target (line 1 of Algorithm 1)."""
+        return self._start(self._members, seed)
+
+    def _start(self, members: tuple[Hyperparameters, ...], seed: int) -> DQNRun:
+        ensemble = self.ensemble_of(members)
+        state = ensemble.init(members, np.random.default_rng(seed))
+        size = ensemble.size
+        gamma = self.settings.gamma
+        learning = DQNState(
+            ensemble=state,
+            target=jax.tree.map(jnp.copy, ensemble.parameters(state)),
+            selected=Selection(jnp.zeros(1, jnp.int32), jnp.ones(1)),
+            cumulated_loss=jnp.zeros(size),
+            last_loss=jnp.zeros(size),
+            diverged=jnp.zeros(size, bool),
+            reported=jnp.zeros(size, bool),
+            acted=jnp.zeros(size, jnp.int32),
+            selections=jnp.zeros(size, jnp.int32),
+            discount=jnp.asarray([gamma if m.discount is None else m.discount for m in members], jnp.float32),
+            gamma=jnp.asarray(gamma, jnp.float32),
+        )
+        programs = compiled_programs(ensemble, self.settings.selection, self.settings.behaviour)
+        return DQNRun(members, programs, learning)
+
+    def plan(self, state: DQNRun, clock: Clock, ended: np.ndarray) -> tuple[Operation, ...]:
+        """An update every G steps, a target update every T steps (lines 6 and 12), once learning has started."""
+        del state, ended
+        s = self.settings
+        due: list[Operation] = []
+        for step in range(max(clock.settled, s.learning_starts) + 1, clock.step + 1):
+            since_update = step % s.train_freq
+            if since_update == 0:
+                due += [Operation.UPDATE] * s.gradient_steps
+            # Without an update since the last target update, there are no losses to choose by.
+            updated = step - since_update > max(s.learning_starts, step - s.target_update_interval)
+            if step % s.target_update_interval == 0 and updated:
+                due.append(Operation.TARGET_UPDATE)
+        return tuple(due)
+
+    def exploration(self, clock: Clock) -> tuple[float, float]:
+        """ε and ε_b at this step."""
+        s = self.settings
+        duration = clock.horizon if s.behaviour_steps is None else s.behaviour_steps
+        return (
+            linear(s.exploration_initial_eps, s.exploration_final_eps, s.exploration_steps, clock.step),
+            linear(s.behaviour_initial_eps, s.behaviour_final_eps, duration, clock.step),
+        )
+
+    def act(
+        self, state: DQNRun, observations: np.ndarray, clock: Clock, rng: np.random.Generator
+    ) -> tuple[DQNRun, np.ndarray]:
+        """ε-greedy actions of the behaviour members."""
+        epsilons = np.asarray(self.exploration(clock), np.float32)
+        uniforms = rng.random((len(observations), 3 + len(state.members)), np.float32)
+        learning, actions = state.programs.act(state.learning, observations, uniforms, epsilons)
+        return self._with_sound_actions(state._replace(learning=learning), actions, observations, clock, rng)
+
+    def update(self, state: DQNRun, batch: Batch, rng: np.random.Generator) -> DQNRun:
+        """One gradient step of every member."""
+        del rng
+        return state._replace(learning=state.programs.update(state.learning, batch))
+
+    def update_and_act(
+        self, state: DQNRun, batch: Batch, observations: np.ndarray, clock: Clock, rng: np.random.Generator
+    ) -> tuple[DQNRun, np.ndarray]:
+        """`update`, then `act`, in one dispatch."""
+        epsilons = np.asarray(self.exploration(clock), np.float32)
+        uniforms = rng.random((len(observations), 3 + len(state.members)), np.float32)
+        learning, actions = state.programs.update_and_act(state.learning, batch, observations, uniforms, epsilons)
+        return self._with_sound_actions(state._replace(learning=learning), actions, observations, clock, rng)
+
+    def _with_sound_actions(
+        self, state: DQNRun, actions: Array, observations: np.ndarray, clock: Clock, rng: np.random.Generator
+    ) -> tuple[DQNRun, np.ndarray]:
+        """Draw again if a member that was drawn turned out to have diverged."""
+        chosen = np.asarray(actions)
+        if chosen[0] >= 0:
+            return state, chosen
+        self._require_living(state)
+        return self.act(state, observations, clock, rng)
+
+    def _require_living(self, state: DQNRun) -> None:
+        if np.asarray(state.learning.diverged).all():
+            names = "; ".join(f"{k}: {member.to_dict()}" for k, member in enumerate(state.members))
+            raise AllMembersDiverged(f"all members diverged (their values are no longer finite): {names}")
+
+    def perform(
+        self, state: DQNRun, operation: Operation, clock: Clock, rng: np.random.Generator
+    ) -> tuple[DQNRun, Event]:
+        """Renew the target."""
+        assert operation is Operation.TARGET_UPDATE, "the only one that DQN plans besides updates"
+        uniforms = rng.random(len(state.members), np.float32)
+        learning, losses, acted, newly_diverged = state.programs.update_target(state.learning, uniforms)
+        state = state._replace(learning=learning)
+        self._require_living(state)
+        event = TargetUpdate(
+            step=clock.step,
+            target=int(learning.selected.members[0]),
+            cumulated_loss=tuple(np.asarray(losses).tolist()),
+            acted=tuple(np.asarray(acted).tolist()),
+            newly_diverged=tuple(np.flatnonzero(newly_diverged).tolist()),
+        )
+        return state, event
+
+    def policy(
+        self, state: DQNRun, observations: np.ndarray, rng: np.random.Generator | None, clock: Clock
+    ) -> np.ndarray:
+        """The greedy actions of the target member; with a generator, random ones with probability ε."""
+        actions = np.array(state.programs.greedy(state.learning, observations))
+        if rng is not None:
+            explore = rng.random(len(actions)) < self.exploration(clock)[0]
+            actions[explore] = rng.integers(self._actions, size=int(explore.sum()))
+        return actions
+
+    def metrics(self, state: DQNRun, clock: Clock) -> dict[str, float]:
+        """Scalars for the logs."""
+        learning = jax.device_get(state.learning)
+        target = int(learning.selected.members[0])
+        epsilon, behaviour_epsilon = self.exploration(clock)
+        tags = {
+            "train/loss": float(learning.last_loss[target]),
+            "train/learning_rate": state.members[target].learning_rate,
+            "rollout/exploration_rate": epsilon,
+            "ada/behaviour_rate": behaviour_epsilon,
+            "ada/target_member": float(target),
+            "ada/diverged": float(learning.diverged.sum()),
+        }
+        tags |= {f"ada/loss_{k}": float(loss) for k, loss in enumerate(learning.last_loss)}
+        return tags
+
+    def report(self, state: DQNRun) -> tuple[MemberReport, ...]:
+        """The members as they stand."""
+        learning = state.learning
+        losses, selections, diverged = jax.device_get(
+            (learning.cumulated_loss, learning.selections, learning.diverged)
+        )
+        chosen = max(1, int(selections.sum()))
+        return tuple(
+            MemberReport(
+                member,
+                math.inf if diverged[k] else float(losses[k]),
+                float(selections[k]) / chosen,
+                bool(diverged[k]),
+            )
+            for k, member in enumerate(state.members)
+        )
+
+    def to_arrays(self, state: DQNRun) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """All of the state as named arrays and JSON."""
+        return state_to_arrays(state.learning), {"members": [member.to_dict() for member in state.members]}
+
+    def from_arrays(self, arrays: dict[str, np.ndarray], meta: dict[str, Any]) -> DQNRun:
+        """The state that `to_arrays` was given."""
+        members = tuple(Hyperparameters.from_dict(member) for member in meta["members"])
+        empty = self._start(members, seed=0)
+        return empty._replace(learning=state_from_arrays(empty.learning, arrays))
+
+
+DEFAULT_MEMBERS = grid(hidden=[(64, 64), (256, 256)], learning_rate=[3e-4, 1e-3])
+
+ALGORITHMS = {
+    "adadqn": Algorithm(DQNSettings, DQNAgent, DEFAULT_MEMBERS),
+    "randdqn": Algorithm(DQNSettings, DQNAgent, DEFAULT_MEMBERS, {"selection": "random"}),
+    "adadqn-max": Algorithm(DQNSettings, DQNAgent, DEFAULT_MEMBERS, {"selection": "highest"}),
+    "dqn": Algorithm(DQNSettings, DQNAgent, (Hyperparameters(),), one_member=True),
+}

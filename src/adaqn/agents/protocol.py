@@ -1,0 +1,155 @@
+"""What the loop needs of an algorithm.
+
+An agent holds only what is fixed for a run; all that learning changes is in its state, which goes in and comes out.
+It says what is due (`plan`) and the loop does it, so that algorithms with very different rhythms share one loop.
+Randomness comes in as a generator that the loop owns and saves; compiled functions get numbers drawn from it, because
+on a CPU drawing a few inside takes a tenth of the whole step.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+import gymnasium
+import numpy as np
+
+from adaqn.errors import UserError, unknown_name
+from adaqn.hyperparameters import Hyperparameters
+from adaqn.replay.protocol import Batch
+
+
+class Clock(NamedTuple):
+    """Where a run stands, in environment steps."""
+
+    step: int = 0  # environment steps taken
+    settled: int = 0  # up to which step all that was due has been done
+    horizon: int = 0  # length of the run that schedules "until the end" refer to
+
+
+class Operation(enum.Enum):
+    """Something that is due between two steps of the environment."""
+
+    UPDATE = enum.auto()  # one gradient step of every member on a fresh batch
+    TARGET_UPDATE = enum.auto()  # choose the target member, renew the target
+
+
+class TargetUpdate(NamedTuple):
+    """The target was renewed: who became target, and the ensemble since the last time."""
+
+    step: int
+    target: int
+    cumulated_loss: tuple[float, ...]  # [K] inf for a diverged member
+    acted: tuple[int, ...]  # [K] how often each chose the action
+    newly_diverged: tuple[int, ...]  # members found diverged since the last time
+
+
+Event = TargetUpdate  # a union, as soon as there are generations and trials
+
+
+class MemberReport(NamedTuple):
+    """One member as a user wants to see it."""
+
+    hyperparameters: Hyperparameters
+    cumulated_loss: float
+    selected: float  # share of the target updates in which it was chosen
+    diverged: bool
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """A name on the command line: an agent, with some settings at other defaults and members to start from."""
+
+    settings: type  # a frozen dataclass, one field per setting, each made with `setting`
+    make: Callable[[Any, tuple[Hyperparameters, ...], gymnasium.Space, gymnasium.Space], Agent]
+    members: tuple[Hyperparameters, ...]  # when none are given
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+    one_member: bool = False  # takes exactly one member
+
+    def configure(self, given: Mapping[str, Any]) -> Any:
+        """The settings with the given values, this algorithm's own defaults, and the general ones."""
+        names = [f.name for f in dataclasses.fields(self.settings)]
+        for name in given:
+            if name not in names:
+                raise unknown_name("setting", name, names)
+        return self.settings(**{**self.overrides, **given})
+
+    def check_members(self, members: Sequence[Hyperparameters]) -> None:
+        """Raise if this algorithm cannot train so many members."""
+        if self.one_member and len(members) != 1:
+            raise UserError(f"this algorithm trains exactly one member, but got {len(members)}")
+
+
+def setting(default: Any, help: str) -> Any:
+    """A field of a settings class, with the sentence that the command line shows."""
+    return field(default=default, metadata={"help": help})
+
+
+class Agent(Protocol):
+    """An algorithm: pure transitions of a state that the loop carries and never looks into."""
+
+    @property
+    def batch_size(self) -> int: ...
+
+    @property
+    def n_steps(self) -> int: ...
+
+    @property
+    def parameter_bytes(self) -> int:
+        """Memory that the state takes, for the estimate before a run."""
+        ...
+
+    def init(self, seed: int) -> Any:
+        """The state at step 0."""
+        ...
+
+    def plan(self, state: Any, clock: Clock, ended: np.ndarray) -> tuple[Operation, ...]:
+        """What is due in the steps (settled, step], in order; `ended` tells whose episode just ended. [n_envs]"""
+        ...
+
+    def act(
+        self, state: Any, observations: np.ndarray, clock: Clock, rng: np.random.Generator
+    ) -> tuple[Any, np.ndarray]:
+        """The actions of the behaviour policy. [n_envs, ...]"""
+        ...
+
+    def update(self, state: Any, batch: Batch, rng: np.random.Generator) -> Any:
+        """One gradient step of every member."""
+        ...
+
+    def update_and_act(
+        self, state: Any, batch: Batch, observations: np.ndarray, clock: Clock, rng: np.random.Generator
+    ) -> tuple[Any, np.ndarray]:
+        """`update`, then `act`, in one dispatch."""
+        ...
+
+    def perform(
+        self, state: Any, operation: Operation, clock: Clock, rng: np.random.Generator
+    ) -> tuple[Any, Event]:
+        """Do a periodic operation other than an update, and report it."""
+        ...
+
+    def policy(
+        self, state: Any, observations: np.ndarray, rng: np.random.Generator | None, clock: Clock
+    ) -> np.ndarray:
+        """The actions of the learned policy: greedy without a generator, exploring with one. [n, ...]"""
+        ...
+
+    def metrics(self, state: Any, clock: Clock) -> dict[str, float]:
+        """Scalars for the logs, under their tags (`train/loss`, `ada/...`)."""
+        ...
+
+    def report(self, state: Any) -> tuple[MemberReport, ...]:
+        """The members as they stand."""
+        ...
+
+    def to_arrays(self, state: Any) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """All of the state as named arrays and JSON."""
+        ...
+
+    def from_arrays(self, arrays: dict[str, np.ndarray], meta: dict[str, Any]) -> Any:
+        """The state that `to_arrays` was given."""
+        ...

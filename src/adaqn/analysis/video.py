@@ -1,0 +1,122 @@
+"""Films of a policy: MP4 by ffmpeg, or GIF, which needs nothing that is not installed anyway."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+import gymnasium
+import numpy as np
+from PIL import Image
+
+from adaqn.errors import UserError, count, number, unknown_name
+from adaqn.training.evaluation import EvaluationResult, Policy, evaluate_policy
+
+DEFAULT_FPS = 30.0
+
+
+class _Film(Protocol):
+    def add(self, frame: np.ndarray) -> None: ...
+
+    def finish(self) -> None: ...
+
+    def abandon(self) -> None: ...
+
+
+def record_video(
+    model: Policy,
+    env: gymnasium.Env[Any, Any],
+    path: str | os.PathLike[str],
+    episodes: int = 1,
+    seed: int = 0,
+    fps: float | None = None,
+) -> EvaluationResult:
+    """Film episodes of the policy, one after the other, to an `.mp4` or `.gif` file; they are also returned.
+
+    The environment must be made with `render_mode="rgb_array"`. `fps` is by default what it asks for.
+    """
+    path = Path(path)
+    films: dict[str, Callable[[Path, float], _Film]] = {".mp4": _Mp4, ".gif": _Gif}
+    if path.suffix.lower() not in films:
+        raise unknown_name("suffix of a video", path.suffix, films)
+    count("episodes", episodes, low=1)
+    if env.render_mode != "rgb_array":
+        raise UserError(
+            "a video needs an environment made with render_mode='rgb_array', "
+            f"but its render_mode is {env.render_mode!r}"
+        )
+    speed = number("fps", env.metadata.get("render_fps", DEFAULT_FPS) if fps is None else fps, low=1.0)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{os.getpid()}.{path.name}")  # so that no half a film is left under its name
+    film = films[path.suffix.lower()](beside, speed)
+    try:
+        result = evaluate_policy(model, env, episodes, seed=seed, on_frame=film.add)
+        film.finish()
+        beside.replace(path)
+    except gymnasium.error.DependencyNotInstalled as error:
+        raise UserError(f"this environment cannot render here: {error}") from error
+    finally:
+        film.abandon()
+        beside.unlink(missing_ok=True)
+    return result
+
+
+class _Mp4:
+    """Frames go to ffmpeg as they come."""
+
+    def __init__(self, path: Path, fps: float) -> None:
+        try:
+            self._ffmpeg = importlib.import_module("imageio_ffmpeg")
+            self._ffmpeg.get_ffmpeg_exe()  # raises where there is none for this platform
+        except (ImportError, RuntimeError) as error:
+            raise UserError(
+                "an .mp4 file needs ffmpeg, which is not installed; `pip install adaqn[video]` installs it, "
+                "and a .gif file works without it"
+            ) from error
+        self._path = path
+        self._fps = fps
+        self._writer: Any = None
+
+    def add(self, frame: np.ndarray) -> None:
+        # The usual colour format of MP4 halves both sides, so an odd one gets another row or column.
+        height, width = frame.shape[:2]
+        frame = np.pad(frame, ((0, height % 2), (0, width % 2), (0, 0)), mode="edge")
+        if self._writer is None:
+            size = (frame.shape[1], frame.shape[0])
+            self._writer = self._ffmpeg.write_frames(
+                str(self._path), size, fps=self._fps, macro_block_size=2, ffmpeg_log_level="error"
+            )
+            self._writer.send(None)
+        self._writer.send(np.ascontiguousarray(frame))
+
+    def finish(self) -> None:
+        self._writer.close()
+        self._writer = None
+
+    def abandon(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+
+
+class _Gif:
+    """Frames are kept with 256 colours each until the film is finished."""
+
+    def __init__(self, path: Path, fps: float) -> None:
+        self._path = path
+        self._milliseconds = max(
+            20, round(100 / fps) * 10
+        )  # GIF counts hundredths; viewers slow down below two
+        self._frames: list[Image.Image] = []
+
+    def add(self, frame: np.ndarray) -> None:
+        self._frames.append(Image.fromarray(frame).quantize(256))
+
+    def finish(self) -> None:
+        first, *others = self._frames
+        first.save(self._path, save_all=True, append_images=others, duration=self._milliseconds, loop=0)
+
+    def abandon(self) -> None:
+        self._frames.clear()

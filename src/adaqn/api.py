@@ -1,0 +1,287 @@
+"""The public classes, with Stable-Baselines3's names: make one with an environment, `learn`, `predict`, `save`, `load`."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import gymnasium
+import numpy as np
+
+from adaqn.agents import algorithm
+from adaqn.agents.protocol import Clock, MemberReport
+from adaqn.checkpoint import CheckpointStore, Snapshot, read_snapshot, write_snapshot
+from adaqn.compilation import prepare_jax
+from adaqn.envs.environments import Environments
+from adaqn.envs.making import make_environment
+from adaqn.envs.spaces import observation_dtype
+from adaqn.errors import CheckpointError, UserError, count
+from adaqn.hyperparameters import Hyperparameters, members_from
+from adaqn.replay.making import make_replay
+from adaqn.runs.config import RunConfig
+from adaqn.runs.session import Output, RunSession
+from adaqn.runs.spaces import check_same_spaces, describe_spaces
+from adaqn.training.callbacks import as_callback
+from adaqn.training.trainer import Trainer
+
+
+class Model:
+    """An agent and its environment. Use one of the subclasses: AdaDQN, RandDQN, AdaDQNMax, DQN."""
+
+    algo: ClassVar[str]
+
+    def __init__(
+        self,
+        env: str | gymnasium.Env[Any, Any],
+        members: Sequence[Hyperparameters | Mapping[str, Any]] | None = None,
+        *,
+        seed: int = 0,
+        n_envs: int = 1,
+        env_kwargs: Mapping[str, Any] | None = None,
+        **settings: Any,
+    ) -> None:
+        """Make an agent for an environment, given by its id or as an object.
+
+        `members` are the hyperparameters to choose from; without them a default set is used. `settings` are what
+        all members share, such as `gamma` or `buffer_size`: the fields of `adaqn.agents.dqn.DQNSettings`.
+        """
+        prepare_jax()
+        chosen = algorithm(self.algo)
+        self._hyperparameters = chosen.members if members is None else members_from(members)
+        chosen.check_members(self._hyperparameters)
+        self.settings = chosen.configure(settings)
+        self.seed = count("seed", seed)
+        self._env_id = env if isinstance(env, str) else None
+        self._env_kwargs = dict(env_kwargs or {})
+        environments = Environments.make(env, count("n_envs", n_envs, low=1), self._env_kwargs)
+        self.observation_space = environments.observation_space
+        self.action_space = environments.action_space
+        agent = chosen.make(self.settings, self._hyperparameters, self.observation_space, self.action_space)
+        replay = make_replay(
+            self.settings.buffer_size, environments.count, self.observation_space, self.action_space, agent.n_steps
+        )
+        self._trainer = Trainer(agent, environments, replay, self.seed)
+        self._predict_rng = np.random.default_rng(self.seed)
+
+    @classmethod
+    def from_config(cls, config: RunConfig, env: gymnasium.Env[Any, Any] | None = None) -> Model:
+        """The agent that a configuration describes; `env` where it was made with an environment object."""
+        where = config.env if env is None else env
+        if where is None:
+            raise UserError("this run was made with an environment object, so it needs one again: pass env=")
+        return MODELS[config.algo](
+            where,
+            config.members,
+            seed=config.seed,
+            n_envs=config.n_envs,
+            env_kwargs=config.env_kwargs,
+            **dataclasses.asdict(config.settings),
+        )
+
+    def learn(
+        self,
+        total_timesteps: int,
+        callback: Any = None,
+        *,
+        progress_bar: bool = False,
+        run_dir: str | Path | None = None,
+        force: bool = False,
+        log_interval: int = 1_000,
+        checkpoint_interval: int = 10_000,
+        wandb_project: str | None = None,
+        reset_num_timesteps: bool = True,
+    ) -> Self:
+        """Train for so many environment steps.
+
+        Without `run_dir` nothing is written; with it the run is, and can be resumed from there. `callback` is a
+        `BaseCallback`, a function of the trainer, or a list of these. With `reset_num_timesteps=False` the clock
+        goes on from the last call, and schedules stay at their end.
+        """
+        trainer = self._trainer
+        steps = count("total_timesteps", total_timesteps, low=1)
+        fresh = reset_num_timesteps or trainer.clock.step == 0
+        if run_dir is not None and not fresh:
+            raise UserError("run_dir= records a run from its first step, so it needs reset_num_timesteps=True")
+        until = steps if fresh else trainer.clock.step + steps
+        config = self._config(
+            until,
+            log_interval=log_interval,
+            checkpoint_interval=checkpoint_interval,
+            wandb_project=wandb_project,
+        )
+        if fresh:
+            trainer.clock = Clock(horizon=until)
+        called = as_callback(callback)
+        called.bind(self)
+        output = Output(progress_bar=progress_bar)
+        if run_dir is None:
+            session = RunSession(config, trainer, output, directory=None)
+        else:
+            session = RunSession.create(Path(run_dir), config, trainer, output, force=force)
+        session.run([called], model=self)
+        return self
+
+    @classmethod
+    def resume(
+        cls,
+        run_dir: str | Path,
+        env: gymnasium.Env[Any, Any] | None = None,
+        callback: Any = None,
+        *,
+        progress_bar: bool = False,
+    ) -> Model:
+        """Go on with a run that was interrupted, exactly where it was, and train it to its end.
+
+        `env` is needed where the run was made with an environment object. A finished run is loaded as it is.
+        """
+        session, model = open_run(Path(run_dir), env, Output(progress_bar=progress_bar))
+        called = as_callback(callback)
+        called.bind(model)
+        session.restore()
+        if not session.finished:
+            session.run([called], model=model)
+        return model
+
+    @classmethod
+    def from_run(cls, run_dir: str | Path, env: gymnasium.Env[Any, Any] | None = None) -> Model:
+        """The agent of a run as its newest checkpoint has it, to look at or to use; the run itself is not touched."""
+        session, model = open_run(Path(run_dir), env, Output())
+        assert session.directory is not None
+        model._trainer.restore(CheckpointStore(session.directory.checkpoint).load(replay=None))
+        return model
+
+    def _config(self, steps: int, **watching: Any) -> RunConfig:
+        return RunConfig(
+            algo=self.algo,
+            env=self._env_id,
+            env_kwargs=self._env_kwargs,
+            steps=steps,
+            seed=self.seed,
+            n_envs=self._trainer.environments.count,
+            members=self._hyperparameters,
+            settings=self.settings,
+            **watching,
+        )
+
+    @property
+    def num_timesteps(self) -> int:
+        """Environment steps taken."""
+        return self._trainer.clock.step
+
+    @property
+    def members(self) -> tuple[MemberReport, ...]:
+        """Hyperparameters, cumulated loss and share of selections of each member."""
+        return self._trainer.agent.report(self._trainer.state)
+
+    @property
+    def trainer(self) -> Trainer:
+        """The loop and all that it carries."""
+        return self._trainer
+
+    def predict(
+        self, observation: np.ndarray, state: None = None, episode_start: Any = None, deterministic: bool = False
+    ) -> tuple[Any, None]:
+        """The action for one observation or a batch of them, and None where SB3 has a hidden state.
+
+        The target member acts. `deterministic=False` explores as training does at its current step; it uses a
+        generator of its own, so that predicting does not change training. `state` and `episode_start` are there
+        for callers that know SB3's policies with a memory; there is none here.
+        """
+        del state, episode_start
+        observation = np.asarray(observation)
+        shape = self.observation_space.shape
+        single = observation.shape == shape
+        if not single and observation.shape[1:] != shape:
+            raise UserError(f"observations have the shape {shape}, but got {observation.shape}")
+        batch = np.asarray(observation[None] if single else observation, observation_dtype(self.observation_space))
+        trainer = self._trainer
+        actions = trainer.agent.policy(trainer.state, batch, None if deterministic else self._predict_rng, trainer.clock)
+        if isinstance(self.action_space, gymnasium.spaces.Discrete):
+            actions = actions + self.action_space.start
+        return (actions[0] if single else actions), None
+
+    def make_env(self, **kwargs: Any) -> gymnasium.Env[Any, Any]:
+        """A fresh environment of the kind that this agent trains in."""
+        if self._env_id is None:
+            raise UserError(
+                "this agent was made with an environment object, which cannot be made a second time; pass another "
+                "one of its kind, for example eval_env="
+            )
+        return make_environment(self._env_id, {**self._env_kwargs, **kwargs})
+
+    def save(self, path: str | Path) -> Path:
+        """Write the agent to one file (`.zip` is added), without its replay buffer; `load` reads it."""
+        file = _with_suffix(path)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        trainer = self._trainer
+        arrays, agent = trainer.agent.to_arrays(trainer.state)
+        config = self._config(max(trainer.clock.horizon, self.settings.learning_starts + 1)).to_dict()
+        spaces = describe_spaces(self.observation_space, self.action_space)
+        clock = trainer.clock._asdict()
+        write_snapshot(file, Snapshot(arrays, {"config": config, "agent": agent, "spaces": spaces, "clock": clock}), "agent")
+        return file
+
+    @classmethod
+    def load(cls, path: str | Path, env: gymnasium.Env[Any, Any] | str | None = None) -> Model:
+        """The agent that `save` wrote, for the environment it was trained in or the one given.
+
+        Training can go on from it, with an empty replay buffer; to go on exactly, resume a run directory.
+        """
+        file = _with_suffix(path)
+        arrays, meta = read_snapshot(file, kind="agent")
+        try:
+            config = RunConfig.from_dict(meta["config"], str(file))
+            saved_spaces, agent_meta, clock = meta["spaces"], meta["agent"], Clock(**meta["clock"])
+        except (KeyError, TypeError) as error:
+            raise CheckpointError(f"{file} is not a complete agent: {error} is missing or wrong") from error
+        if cls is not Model and cls is not MODELS[config.algo]:
+            raise UserError(f"{file} holds a {MODELS[config.algo].__name__}, which {cls.__name__}.load does not read")
+        if isinstance(env, str):
+            config, env = dataclasses.replace(config, env=env), None
+        model = Model.from_config(dataclasses.replace(config, n_envs=1) if env is not None else config, env)
+        given = describe_spaces(model.observation_space, model.action_space)
+        check_same_spaces(file, saved_spaces, given)
+        model._trainer.state = model._trainer.agent.from_arrays(arrays, agent_meta)
+        model._trainer.clock = clock
+        return model
+
+
+class AdaDQN(Model):
+    """The Adaptive Deep Q-Network (Algorithm 1): the member with the smallest cumulated loss becomes the target."""
+
+    algo = "adadqn"
+
+
+class RandDQN(Model):
+    """AdaDQN with a random member as target, one of the paper's ablations."""
+
+    algo = "randdqn"
+
+
+class AdaDQNMax(Model):
+    """AdaDQN with the member of the largest cumulated loss as target, one of the paper's ablations."""
+
+    algo = "adadqn-max"
+
+
+class DQN(Model):
+    """The Deep Q-Network: AdaDQN with one member."""
+
+    algo = "dqn"
+
+
+MODELS: dict[str, type[Model]] = {model.algo: model for model in (AdaDQN, RandDQN, AdaDQNMax, DQN)}
+
+
+def open_run(path: Path, env: gymnasium.Env[Any, Any] | None, output: Output) -> tuple[RunSession, Model]:
+    """A run that exists and a fresh agent of its kind."""
+    config = RunSession.read_config(path)
+    model = Model.from_config(config, env)
+    return RunSession.open(path, config, model.trainer, output), model
+
+
+def _with_suffix(path: str | Path) -> Path:
+    path = Path(path)
+    return path if path.suffix == ".zip" else path.with_name(path.name + ".zip")

@@ -1,0 +1,178 @@
+"""`adaqn ...`: the only reader of argv. Nothing heavy is imported before a command needs it."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from adaqn.errors import UserError, nearest
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose errors are one sentence, with the nearest name where a flag or command is unknown."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UserError(f"{message} (see `{self.prog} --help`)")
+
+    def parse_strictly(self, arguments: Sequence[str]) -> argparse.Namespace:
+        """Like `parse_args`, with a suggestion for an unknown flag."""
+        parsed, unknown = self.parse_known_args(arguments)
+        if unknown:
+            known = [flag for action in self._actions for flag in action.option_strings]
+            given = unknown[0].split("=")[0]
+            self.error(f"unknown argument {given!r}{nearest(given, known)}")
+        return parsed
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; the exit status is 0, 1 after a user's mistake, 130 or 143 after an interruption."""
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        with warnings.catch_warnings():
+            warnings.showwarning = _show_warning
+            return _dispatch(arguments)
+    except UserError as error:
+        print(f"adaqn: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
+    except BrokenPipeError:
+        # The reader of our output went away; there is nobody left to tell.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
+
+
+_COMMANDS = {
+    "train": "train an agent that tunes itself",
+    "resume": "go on with a run that was interrupted",
+    "evaluate": "play episodes with a trained agent, and film them if you like",
+    "picture": "draw a run: learning curve, losses, which member was target when",
+}
+
+
+def _dispatch(arguments: list[str]) -> int:
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(_overview())
+        return 0
+    if arguments[0] == "--version":
+        from adaqn import __version__
+
+        print(f"adaqn {__version__}")
+        return 0
+    command, rest = arguments[0], arguments[1:]
+    if command not in _COMMANDS:
+        raise UserError(
+            f"unknown command {command!r}{nearest(command, _COMMANDS)} (commands: {', '.join(_COMMANDS)})"
+        )
+    return {"train": _train, "resume": _resume, "evaluate": _evaluate, "picture": _picture}[command](rest)
+
+
+def _overview() -> str:
+    commands = "\n".join(f"  {name:10} {text}" for name, text in _COMMANDS.items())
+    return f"""usage: adaqn COMMAND ...
+
+Reinforcement learning that tunes itself: several critics with different hyperparameters learn in one run.
+
+commands:
+{commands}
+
+`adaqn COMMAND --help` explains a command. A first run:
+  adaqn train --env CartPole-v1 --steps 50000 --run-dir runs/cartpole"""
+
+
+def _train(arguments: list[str]) -> int:
+    _use_one_thread()
+    from adaqn import commands
+
+    peek = _Parser(add_help=False)
+    peek.add_argument("--config")
+    peek.add_argument("--algo")
+    early, _ = peek.parse_known_args(arguments)
+    base = commands.base_values(early.config, early.algo)
+
+    parser = _Parser(
+        prog="adaqn train",
+        description="Train an agent. Everything can be given in a YAML file (--config) and overridden here.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        allow_abbrev=False,
+    )
+    run = parser.add_argument_group("the run")
+    run.add_argument("--config", metavar="FILE", default=argparse.SUPPRESS, help="a YAML file or the name of a preset")
+    commands.add_run_flags(run, base)
+    members = parser.add_argument_group("the members")
+    members.add_argument(
+        "--grid",
+        nargs="+",
+        metavar="NAME=V,V",
+        default=argparse.SUPPRESS,
+        help="hyperparameters and their values; the members are all combinations, "
+        "for example: hidden=100x100,200x200 learning_rate=3e-4,1e-3 optimizer.eps=1e-8,1e-4",
+    )
+    commands.add_settings_flags(parser.add_argument_group("settings of the algorithm"), base)
+    output = parser.add_argument_group("output")
+    output.add_argument("--run-dir", metavar="DIR", default=None, help="where the run is written (default: nowhere)")
+    output.add_argument("--force", action="store_true", help="overwrite a run that exists in DIR")
+    output.add_argument("--quiet", action="store_true", help="print nothing but errors")
+    return commands.train(base, parser.parse_strictly(arguments))
+
+
+def _resume(arguments: list[str]) -> int:
+    parser = _Parser(prog="adaqn resume", description="Go on with a run that was interrupted, exactly where it was.")
+    parser.add_argument("run_dir", metavar="DIR", type=Path, help="the run's directory")
+    parser.add_argument("--quiet", action="store_true", help="print nothing but errors")
+    parsed = parser.parse_strictly(arguments)
+    _use_one_thread()
+    from adaqn import commands
+
+    return commands.resume(parsed.run_dir, quiet=parsed.quiet)
+
+
+def _evaluate(arguments: list[str]) -> int:
+    parser = _Parser(prog="adaqn evaluate", description="Play episodes with a trained agent.")
+    parser.add_argument("source", metavar="DIR|FILE", type=Path, help="a run's directory, or a saved agent")
+    parser.add_argument("--episodes", type=int, default=10, help="how many (default: 10)")
+    parser.add_argument("--seed", type=int, default=0, help="decides where episodes start (default: 0)")
+    parser.add_argument(
+        "--video",
+        nargs="?",
+        type=Path,
+        const=Path(""),
+        metavar="FILE",
+        help="film the first episode to FILE, .mp4 or .gif (default: video.mp4 in the run's directory)",
+    )
+    parser.add_argument("--force", action="store_true", help="overwrite FILE if it exists")
+    parsed = parser.parse_strictly(arguments)
+    _use_one_thread()
+    from adaqn import commands
+
+    return commands.evaluate(parsed)
+
+
+def _picture(arguments: list[str]) -> int:
+    parser = _Parser(prog="adaqn picture", description="Draw a run to a PNG file.")
+    parser.add_argument("run_dir", metavar="DIR", type=Path, help="the run's directory")
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="default: picture.png in the directory")
+    parsed = parser.parse_strictly(arguments)
+    from adaqn.analysis.picture import draw_run
+
+    print(draw_run(parsed.run_dir, parsed.output))
+    return 0
+
+
+def _use_one_thread() -> None:
+    """Let XLA use one thread, before JAX is imported: networks of this size are slower with more."""
+    os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1")
+
+
+def _show_warning(message: Any, *_: Any, **__: Any) -> None:
+    print(f"adaqn: warning: {message}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,180 @@
+"""What the commands do, once argv has been read."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import shlex
+import signal
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from adaqn.agents import algorithm, algorithms
+from adaqn.api import Model, open_run
+from adaqn.errors import UserError
+from adaqn.hyperparameters import grid
+from adaqn.runs.config import RunConfig, as_mapping, read_config
+from adaqn.runs.session import Output, RunSession
+from adaqn.training.evaluation import evaluate_policy
+
+_RUN_FLAGS = {
+    "env": (str, "the environment's Gymnasium id"),
+    "algo": (str, "the algorithm"),
+    "steps": (int, "environment steps to train for"),
+    "seed": (int, "decides everything that is random"),
+    "n_envs": (int, "environments that are stepped side by side"),
+    "log_interval": (int, "steps between two rows of progress.csv"),
+    "checkpoint_interval": (int, "steps between two checkpoints"),
+    "eval_interval": (int, "steps between two evaluations (default: none)"),
+    "eval_episodes": (int, "episodes of an evaluation"),
+    "wandb_project": (str, "also log to this Weights & Biases project"),
+}
+
+
+def base_values(config: str | None, algo: str | None) -> dict[str, Any]:
+    """What the file or preset says, and the algorithm that the rest of the command line is about."""
+    values = read_config(config) if config is not None else {}
+    if algo is not None:
+        values["algo"] = algo
+    values.setdefault("algo", "adadqn")
+    algorithm(values["algo"])
+    values["settings"] = as_mapping("settings", values.get("settings"))
+    return values
+
+
+def add_run_flags(group: Any, base: Mapping[str, Any]) -> None:
+    """A flag for each entry of a RunConfig that is one value."""
+    defaults = {f.name: f.default for f in dataclasses.fields(RunConfig)}
+    for name, (kind, text) in _RUN_FLAGS.items():
+        if name == "algo":
+            text = f"{text}: {', '.join(algorithms())}"
+        value = base.get(name, defaults[name])
+        shown = "" if value in (None, dataclasses.MISSING) else f" (default: {value})"
+        _add_flag(group, name, kind, text + shown)
+    _add_flag(group, "env_kwargs", str, "arguments of the environment, as YAML: '{continuous: false}'")
+
+
+def add_settings_flags(group: Any, base: Mapping[str, Any]) -> None:
+    """A flag for each setting of the algorithm."""
+    chosen = algorithm(base["algo"])
+    given = {**chosen.overrides, **base["settings"]}
+    for field in dataclasses.fields(chosen.settings):
+        value = given.get(field.name, field.default)
+        shown = "" if value is None else f" (default: {value})"
+        kind = {"int": int, "float": float, "str": str}[str(field.type).split(" ")[0]]
+        _add_flag(group, field.name, kind, field.metadata["help"] + shown)
+
+
+def _add_flag(group: Any, name: str, kind: type, text: str) -> None:
+    metavar = {int: "N", float: "X", str: "NAME"}[kind]
+    group.add_argument(
+        f"--{name.replace('_', '-')}",
+        type=kind,
+        metavar=metavar,
+        default=argparse.SUPPRESS,
+        help=text.replace("%", "%%"),
+    )
+
+
+def train(base: dict[str, Any], flags: argparse.Namespace) -> int:
+    """`adaqn train`."""
+    source = vars(flags).get("config", "the command line")
+    config = RunConfig.from_dict(_with_flags(base, vars(flags)), source)
+    if config.env is None:
+        raise UserError("no environment was given; say --env ID or name it in the file")
+    model = Model.from_config(config)
+    output = Output(console=not flags.quiet)
+    if flags.run_dir is None:
+        session = RunSession(config, model.trainer, output, directory=None)
+    else:
+        session = RunSession.create(Path(flags.run_dir), config, model.trainer, output, force=flags.force)
+    return _run(session, model)
+
+
+def _run(session: RunSession, model: Model) -> int:
+    session.run([], model=model)
+    if not session.trainer.interrupted:
+        return 0
+    reason = session.trainer.stop_reason or ""
+    where = shlex.quote(str(session.directory.path)) if session.directory else ""
+    print(f"interrupted by {reason} at step {session.trainer.clock.step}; go on with: adaqn resume {where}")
+    return 128 + signal.Signals[reason].value
+
+
+def _with_flags(base: dict[str, Any], flags: dict[str, Any]) -> dict[str, Any]:
+    """The values of the file with the flags over them."""
+    values = dict(base)
+    settings = {f.name for f in dataclasses.fields(algorithm(base["algo"]).settings)}
+    values["settings"] = {**base["settings"], **{n: v for n, v in flags.items() if n in settings}}
+    values |= {name: value for name, value in flags.items() if name in _RUN_FLAGS}
+    if "env_kwargs" in flags:
+        values["env_kwargs"] = yaml.safe_load(flags["env_kwargs"])
+    if "grid" in flags:
+        values["members"] = [member.to_dict() for member in grid(**_columns(flags["grid"]))]
+    return values
+
+
+def _columns(pairs: list[str]) -> dict[str, list[Any]]:
+    """`hidden=25x25,50x50` as a name and its values."""
+    columns: dict[str, list[Any]] = {}
+    for pair in pairs:
+        name, equals, values = pair.partition("=")
+        if not equals or not name or not values:
+            raise UserError(f"--grid takes name=value,value pairs such as hidden=25x25,50x50, but got {pair!r}")
+        if name in columns:
+            raise UserError(f"--grid names {name} twice; write its values as one list: {name}=value,value")
+        columns[name] = [_value(name, text) for text in values.split(",")]
+    return columns
+
+
+def _value(name: str, text: str) -> Any:
+    if name != "hidden":
+        return yaml.safe_load(text)
+    try:
+        return tuple(int(width) for width in text.split("x")) if text != "linear" else ()
+    except ValueError:
+        raise UserError(f"hidden layers are written as widths joined by x, such as 25x25, but got {text!r}") from None
+
+
+def resume(run_dir: Path, quiet: bool) -> int:
+    """`adaqn resume`."""
+    session, model = open_run(run_dir, None, Output(console=not quiet))
+    if session.finished:
+        print(f"{run_dir} is finished: nothing to resume (see its summary.json)")
+        return 0
+    session.restore()
+    return _run(session, model)
+
+
+def evaluate(flags: argparse.Namespace) -> int:
+    """`adaqn evaluate`."""
+    if flags.episodes < 1:
+        raise UserError(f"--episodes must be at least 1, but got {flags.episodes}")
+    if flags.source.is_dir():
+        model = Model.from_run(flags.source)
+        folder = flags.source
+    else:
+        model = Model.load(flags.source)
+        folder = flags.source.parent
+    env = model.make_env()
+    result = evaluate_policy(model, env, flags.episodes, deterministic=True, seed=flags.seed)
+    env.close()
+    for index, (total, length) in enumerate(zip(result.returns, result.lengths, strict=True)):
+        print(f"episode {index:3d}: return {total:10.2f}, {length} steps")
+    print(f"mean return {result.mean:.2f} ± {result.std:.2f} over {len(result.returns)} episodes")
+    if flags.video is not None:
+        path = folder / "video.mp4" if flags.video == Path("") else flags.video
+        if path.exists() and not flags.force:
+            raise UserError(f"{path} exists already; add --force to overwrite it, or name another file")
+        from adaqn.analysis.video import record_video  # only here, because it needs an extra
+
+        filmed = model.make_env(render_mode="rgb_array")
+        record_video(model, filmed, path, episodes=1, seed=flags.seed)
+        filmed.close()
+        print(f"video: {path}")
+    sys.stdout.flush()
+    return 0

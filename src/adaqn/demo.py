@@ -1,0 +1,31 @@
+"""`make demo`: train AdaDQN on Lunar Lander with the paper's four architectures, evaluate it, draw the run."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from adaqn.cli import main as adaqn
+
+STEPS = 100_000
+EPISODES = 20
+
+
+def main() -> int:
+    """Do what a user would type, one command after the other, in the next free directory."""
+    run_dir = next(path for n in range(1, sys.maxsize) if not (path := Path("runs") / f"demo-{n}").exists())
+    commands = (
+        ["train", "--config", "lunar-lander", "--steps", str(STEPS), "--run-dir", str(run_dir)],
+        ["evaluate", str(run_dir), "--episodes", str(EPISODES)],
+        ["picture", str(run_dir)],
+    )
+    for command in commands:
+        print(f"\n$ adaqn {' '.join(command)}", flush=True)
+        if status := adaqn(command):
+            return status
+    print(f"\nThe run is in {run_dir}, its picture in {run_dir / 'picture.png'}.")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,225 @@
+"""K different critics as one compiled program: initial state, values by index, one update of all.
+
+Members with the same architecture form a group. A group is trained with `vmap` over its members; groups are
+unrolled one after the other, which on a CPU is faster than padding different widths to one shape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jax import Array
+
+from adaqn.hyperparameters import Architecture, Hyperparameters
+from adaqn.networks.losses import LOSS_FUNCTIONS
+from adaqn.networks.network import Network
+from adaqn.networks.optimizers import build_optimizer, check_options, optimizer_spec
+
+
+class GroupState(NamedTuple):
+    """The g members of one group."""
+
+    parameters: Array  # [g, P]
+    optimizer: Any  # state of the optimizer, every array with a leading [g]
+    learning_rate: Array  # [g]
+    options: dict[str, Array]  # numbers of the optimizer by name, each [g]
+
+
+EnsembleState = tuple[GroupState, ...]
+EnsembleParameters = tuple[Array, ...]  # [g, P] of each group
+
+
+@dataclass(frozen=True)
+class Ensemble:
+    """What is fixed about an ensemble: the architecture of every member. Hashable; all methods are pure."""
+
+    architectures: tuple[Architecture, ...]  # [K]
+    observation_shape: tuple[int, ...]
+    outputs: int
+    grouped: bool = True  # False: every member is a group of its own, as a check of the grouping
+
+    @classmethod
+    def of(
+        cls,
+        members: Sequence[Hyperparameters],
+        observation_shape: tuple[int, ...],
+        outputs: int,
+        grouped: bool = True,
+    ) -> Ensemble:
+        """The ensemble of these members."""
+        for member in members:
+            check_options(member)
+        return cls(tuple(m.architecture for m in members), observation_shape, outputs, grouped)
+
+    @property
+    def size(self) -> int:
+        """The number of members K."""
+        return len(self.architectures)
+
+    @cached_property
+    def groups(self) -> tuple[tuple[int, ...], ...]:
+        """The members of each group, in the order of first appearance."""
+        if not self.grouped:
+            return tuple((k,) for k in range(self.size))
+        groups: dict[Architecture, list[int]] = {}
+        for k, architecture in enumerate(self.architectures):
+            groups.setdefault(architecture, []).append(k)
+        return tuple(tuple(group) for group in groups.values())
+
+    @cached_property
+    def networks(self) -> tuple[Network, ...]:
+        """The network of each group."""
+        return tuple(
+            Network(self.architectures[group[0]], self.observation_shape, self.outputs)
+            for group in self.groups
+        )
+
+    @cached_property
+    def _places(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """For each member its group and its place in it, and its place in the groups laid end to end."""
+        group_of, place_of = np.zeros(self.size, np.int32), np.zeros(self.size, np.int32)
+        for g, group in enumerate(self.groups):
+            for place, k in enumerate(group):
+                group_of[k], place_of[k] = g, place
+        laid_out = np.concatenate([np.asarray(group) for group in self.groups])
+        return group_of, place_of, np.argsort(laid_out).astype(np.int32)
+
+    @property
+    def parameter_count(self) -> int:
+        """The parameters of all members together."""
+        return sum(len(g) * n.size for g, n in zip(self.groups, self.networks, strict=True))
+
+    def init(self, members: Sequence[Hyperparameters], rng: np.random.Generator) -> EnsembleState:
+        """Fresh parameters and optimizers. Draws go member by member, so that grouping changes no weight."""
+        networks = {k: network for group, network in zip(self.groups, self.networks, strict=True) for k in group}
+        weights = [networks[k].init(rng) for k in range(self.size)]
+        keys = rng.integers(2**32, size=(self.size, 2), dtype=np.uint32)
+        state = []
+        for group, network in zip(self.groups, self.networks, strict=True):
+            rows = list(group)
+            names = network.architecture.optimizer_options
+            values = [dict(members[k].optimizer_options) for k in rows]
+            parameters = jnp.asarray(np.stack([weights[k] for k in rows]))
+            learning_rate = jnp.asarray([members[k].learning_rate for k in rows], jnp.float32)
+            options = {name: jnp.asarray([v[name] for v in values], jnp.float32) for name in names}
+            optimizer = _optimizer_init(network)(parameters, learning_rate, options, jnp.asarray(keys[rows]))
+            state.append(GroupState(parameters, optimizer, learning_rate, options))
+        return tuple(state)
+
+    def parameters(self, state: EnsembleState) -> EnsembleParameters:
+        """The online parameters of all members."""
+        return tuple(group.parameters for group in state)
+
+    def value(self, parameters: EnsembleParameters, member: Array, observation: Array) -> Array:
+        """The outputs of the member with this (traced) index. [B, ...] -> [B, outputs]"""
+        group_of, place_of, _ = self._places
+
+        def branch(g: int) -> Callable[[Array], Array]:
+            network = self.networks[g]
+            rows = parameters[g]
+
+            def outputs(place: Array) -> Array:
+                flat = rows[0] if rows.shape[0] == 1 else jax.lax.dynamic_index_in_dim(rows, place, keepdims=False)
+                return network.apply(network.unravel(flat), observation)
+
+            return outputs
+
+        place = jnp.asarray(place_of)[member]
+        branches = [branch(g) for g in range(len(self.groups))]
+        if len(branches) == 1:
+            return branches[0](place)
+        return jax.lax.switch(jnp.asarray(group_of)[member], branches, place)
+
+    def values(self, parameters: EnsembleParameters, observation: Array) -> Array:
+        """The outputs of all members. [B, ...] -> [K, B, outputs]"""
+        outputs = [
+            _over_members(lambda flat, n=network: n.apply(n.unravel(flat), observation), rows.shape[0])(rows)
+            for network, rows in zip(self.networks, parameters, strict=True)
+        ]
+        return self.in_member_order(outputs)
+
+    def update(
+        self,
+        state: EnsembleState,
+        observation: Array,  # [B, ...]
+        targets: Array,  # [K, B]
+        predict: Callable[[Array], Array],  # outputs [B, outputs] -> predictions [B]
+    ) -> tuple[EnsembleState, Array]:
+        """One gradient step of every member on the mean of its own loss; also the predictions before it. [K, B]"""
+        new_state, predictions = [], []
+        for group, network, old in zip(self.groups, self.networks, state, strict=True):
+            step = _member_update(network, observation, predict)
+            rows = jnp.stack([targets[k] for k in group])
+            new, prediction = _over_members(step, len(group))(old, rows)
+            new_state.append(new)
+            predictions.append(prediction)
+        return tuple(new_state), self.in_member_order(predictions)
+
+    def in_member_order(self, of_groups: Sequence[Array]) -> Array:
+        """Arrays [g, ...] of the groups as one array [K, ...] in the order of the members."""
+        order = self._places[2]
+        joined = jnp.concatenate(of_groups) if len(of_groups) > 1 else of_groups[0]
+        return joined if (order == np.arange(self.size)).all() else joined[order]
+
+    def finite(self, parameters: EnsembleParameters) -> Array:
+        """Whether all parameters of a member are finite numbers. [K]"""
+        return self.in_member_order([jnp.isfinite(rows).all(axis=1) for rows in parameters])
+
+
+def _over_members(function: Callable[..., Any], count: int) -> Callable[..., Any]:
+    """`vmap` over the leading axis, except that one member alone is left unbatched, which compiles to less."""
+    if count > 1:
+        return jax.vmap(function)
+
+    def alone(*arguments: Any) -> Any:
+        result = function(*jax.tree.map(lambda x: x[0], arguments))
+        return jax.tree.map(lambda x: x[None], result)
+
+    return alone
+
+
+def _member_update(
+    network: Network, observation: Array, predict: Callable[[Array], Array]
+) -> Callable[[GroupState, Array], tuple[GroupState, Array]]:
+    loss_function = LOSS_FUNCTIONS[network.architecture.loss]
+    elementwise = optimizer_spec(network.architecture.optimizer).elementwise
+
+    def step(member: GroupState, target: Array) -> tuple[GroupState, Array]:
+        def mean_loss(arrays: list[Array]) -> tuple[Array, Array]:
+            prediction = predict(network.apply(arrays, observation))
+            return loss_function(prediction - target).mean(), prediction
+
+        # Differentiating with respect to the arrays, not the flat vector: the gradient of a slice is a padded
+        # vector, and adding those up takes longer than joining the pieces once.
+        arrays = network.unravel(member.parameters)
+        gradient, prediction = jax.grad(mean_loss, has_aux=True)(arrays)
+        optimizer = build_optimizer(network.architecture.optimizer, member.learning_rate, member.options)
+        if elementwise:
+            change, optimizer_state = optimizer.update(network.ravel(gradient), member.optimizer, member.parameters)
+            parameters = member.parameters + change
+        else:
+            changes, optimizer_state = optimizer.update(gradient, member.optimizer, arrays)
+            parameters = network.ravel(optax.apply_updates(arrays, changes))  # type: ignore[arg-type]
+        return member._replace(parameters=parameters, optimizer=optimizer_state), prediction
+
+    return step
+
+
+@cache
+def _optimizer_init(network: Network) -> Callable[..., Any]:
+    """The compiled function (parameters, learning rates, options, keys) -> optimizer states of a group."""
+    name = network.architecture.optimizer
+    elementwise = optimizer_spec(name).elementwise
+
+    def init(flat: Array, rate: Array, numbers: dict[str, Array], key: Array) -> Any:
+        optimizer = build_optimizer(name, rate, numbers, jax.random.wrap_key_data(key))
+        return optimizer.init(flat if elementwise else network.unravel(flat))
+
+    return jax.jit(jax.vmap(init))

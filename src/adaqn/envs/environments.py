@@ -1,0 +1,185 @@
+"""The environments of a run, stepped in this process, with explicit resets.
+
+They are our own list and not a `gymnasium.vector` environment, because each must be restorable by itself: its
+position is the seed of its current episode and the actions since, and a resumed run repeats those.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+from adaqn.envs.episode import EpisodePosition, RunningEpisode
+from adaqn.envs.making import make_environment, name_of
+from adaqn.envs.spaces import observation_dtype, require_box_observations
+from adaqn.errors import CheckpointError, EnvironmentFault, UserError
+from adaqn.replay.protocol import Transitions
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedEpisode:
+    """An episode that ended in the last step."""
+
+    index: int  # of the environment
+    total: float  # undiscounted return, summed in double precision
+    length: int
+
+
+class Environments:
+    """n environments of one kind, and where each of them stands.
+
+    Agents see actions 0..n-1 of a Discrete space; its `start` is added here.
+    """
+
+    def __init__(self, envs: Sequence[gymnasium.Env[Any, Any]], owned: bool) -> None:
+        """Take these environments, which have equal spaces; those that are `owned` are closed by `close`."""
+        self.name = name_of(envs[0])
+        self.observation_space = require_box_observations(envs[0].observation_space)
+        self.action_space = _known_actions(envs[0].action_space)
+        self._envs = tuple(envs)
+        self._owned = owned
+        self._episodes = tuple(
+            RunningEpisode(env, self._label(index), self.observation_space, self.action_space)
+            for index, env in enumerate(envs)
+        )
+        self._actions_shape = (len(envs), *(self.action_space.shape or ()))
+        # [n, ...] what to act on next. Each step puts a new array here and none is written twice, so that
+        # transitions may refer to it without a copy.
+        self.observations = np.zeros(
+            (len(envs), *self.observation_space.shape), observation_dtype(self.observation_space)
+        )
+        self.finished: list[FinishedEpisode] = []  # in the last step
+
+    @classmethod
+    def make(
+        cls, env: str | gymnasium.Env[Any, Any], n_envs: int, env_kwargs: Mapping[str, Any]
+    ) -> Environments:
+        """The environments that a user asked for: an id `n_envs` times, or the one environment given."""
+        if n_envs < 1:
+            raise UserError(f"n_envs must be at least 1, but it is {n_envs}")
+        if isinstance(env, gymnasium.Env):
+            if n_envs != 1:
+                raise UserError(
+                    f"n_envs must be 1 for an environment object, but it is {n_envs} (an id allows more)"
+                )
+            if env_kwargs:
+                raise UserError(
+                    f"env_kwargs go with an id, but {dict(env_kwargs)} was given with an environment object"
+                )
+            return cls([env], owned=False)
+        if not isinstance(env, str):
+            raise UserError(f"env must be an id or a gymnasium.Env, but it is a {type(env).__name__}")
+        envs: list[gymnasium.Env[Any, Any]] = []
+        try:
+            for _ in range(n_envs):
+                envs.append(make_environment(env, env_kwargs))
+            return cls(envs, owned=True)
+        except UserError:
+            for made in envs:
+                made.close()
+            raise
+
+    @property
+    def count(self) -> int:
+        """How many environments there are."""
+        return len(self._envs)
+
+    def reset(self, rng: np.random.Generator) -> None:
+        """Start a new episode everywhere, each with a seed of its own."""
+        observations = np.empty_like(self.observations)
+        for index, episode in enumerate(self._episodes):
+            episode.begin(_seed(rng), observations, index)
+        self.observations = observations
+        self.finished = []
+
+    def step(self, actions: np.ndarray, rng: np.random.Generator) -> Transitions:
+        """Step all environments, then begin a new episode where one ended. Actions are [n] or [n, A]."""
+        actions = np.asarray(actions)
+        if actions.shape != self._actions_shape:
+            raise ValueError(f"actions have shape {actions.shape} where {self._actions_shape} is expected")
+        count = len(self._episodes)
+        observations = self.observations
+        next_observations = np.empty_like(observations)
+        rewards = np.empty(count, np.float32)
+        terminated = np.empty(count, np.bool_)
+        truncated = np.empty(count, np.bool_)
+        finished: list[FinishedEpisode] = []
+        for index, episode in enumerate(self._episodes):
+            rewards[index], terminates, truncates = episode.step(actions[index], next_observations, index)
+            terminated[index] = terminates
+            truncated[index] = truncates
+            if terminates or truncates:
+                finished.append(FinishedEpisode(index, episode.total, episode.length))
+        if finished:
+            self.observations = next_observations.copy()
+            for ended in finished:
+                self._episodes[ended.index].begin(_seed(rng), self.observations, ended.index)
+        else:
+            self.observations = next_observations
+        self.finished = finished
+        return Transitions(observations, actions, rewards, next_observations, terminated, truncated)
+
+    def position(self) -> tuple[EpisodePosition, ...]:
+        """Where each environment stands, as what it takes to get there again."""
+        return tuple(episode.position() for episode in self._episodes)
+
+    def restore(
+        self, position: Sequence[EpisodePosition], observations: np.ndarray, rng: np.random.Generator
+    ) -> list[int]:
+        """Go to a recorded position, at which the environments showed these observations.
+
+        An environment that does not repeat itself gets a new episode, with a warning and a seed from `rng`;
+        the indices of those are returned.
+        """
+        if len(position) != self.count:
+            raise CheckpointError(f"a position of {len(position)} environments was given for {self.count}")
+        if observations.shape != self.observations.shape or observations.dtype != self.observations.dtype:
+            raise CheckpointError(
+                f"the recorded observations are {observations.dtype}{list(observations.shape)}, "
+                f"but {self.name} has {self.observations.dtype}{list(self.observations.shape)}"
+            )
+        restored = np.empty_like(self.observations)
+        renewed: list[int] = []
+        for index, (episode, recorded) in enumerate(zip(self._episodes, position, strict=True)):
+            try:
+                difference = episode.repeat(recorded, observations, restored, index)
+            except EnvironmentFault as fault:  # the recorded episode had none
+                difference = str(fault)
+            if difference is not None:
+                warnings.warn(
+                    f"{self._label(index)} did not repeat its episode of seed {recorded.seed} "
+                    f"({difference}), so it begins a new one, and the run differs from an uninterrupted one",
+                    RuntimeWarning,
+                    stacklevel=2,
+                )
+                episode.begin(_seed(rng), restored, index)
+                renewed.append(index)
+        self.observations = restored
+        self.finished = []
+        return renewed
+
+    def close(self) -> None:
+        """Close the environments that were made here; one that the user gave stays open."""
+        if self._owned:
+            for env in self._envs:
+                env.close()
+
+    def _label(self, index: int) -> str:
+        """How messages refer to one of the environments."""
+        return f"environment {self.name}" + (f" number {index}" if len(self._envs) > 1 else "")
+
+
+def _known_actions(space: spaces.Space[Any]) -> spaces.Discrete | spaces.Box:
+    if not isinstance(space, spaces.Discrete | spaces.Box):
+        raise UserError(f"the action space must be Discrete or a Box, but it is a {type(space).__name__}")
+    return space
+
+
+def _seed(rng: np.random.Generator) -> int:
+    return int(rng.integers(2**31))

@@ -1,0 +1,64 @@
+"""Which spaces can be learned from: a check returns the space with its type, or says what is wrong."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from adaqn.errors import UserError
+
+
+def require_box_observations(space: spaces.Space[Any]) -> spaces.Box:
+    """The space as a Box of numbers, which is the only kind of observation that a network takes."""
+    if not isinstance(space, spaces.Box):
+        raise UserError(
+            f"the observation space must be a Box, but it is a {_kind(space)} "
+            f"(gymnasium.wrappers.FlattenObservation makes a Box of it)"
+        )
+    return space
+
+
+def require_discrete_actions(space: spaces.Space[Any]) -> spaces.Discrete:
+    """The space as a Discrete one, for algorithms that maximise over all actions."""
+    if not isinstance(space, spaces.Discrete):
+        hint = (
+            "; algorithms for Box actions are those of the SAC family"
+            if isinstance(space, spaces.Box)
+            else ""
+        )
+        raise UserError(f"the action space must be Discrete, but it is a {_kind(space)}{hint}")
+    return space
+
+
+def require_box_actions(space: spaces.Space[Any]) -> spaces.Box:
+    """The space as a Box of one dimension with finite limits, for algorithms with a continuous actor."""
+    if not isinstance(space, spaces.Box):
+        hint = (
+            "; algorithms for Discrete actions are those of the DQN family"
+            if isinstance(space, spaces.Discrete)
+            else ""
+        )
+        raise UserError(f"the action space must be a Box, but it is a {_kind(space)}{hint}")
+    if len(space.shape) != 1 or not np.issubdtype(space.dtype, np.floating):
+        raise UserError(
+            f"the action space must be a Box of floats with one dimension, "
+            f"but its shape is {space.shape} and its dtype {space.dtype}"
+        )
+    if not (np.isfinite(space.low).all() and np.isfinite(space.high).all()):
+        raise UserError(
+            f"the action space must be a Box with finite limits, but they are {space.low} and {space.high}"
+        )
+    return space
+
+
+def observation_dtype(space: spaces.Box) -> np.dtype[Any]:
+    """How observations are held: images stay bytes, a quarter of the memory, and all else is float32."""
+    is_image = len(space.shape) == 3 and space.dtype == np.uint8
+    return np.dtype(np.uint8 if is_image else np.float32)
+
+
+def _kind(space: object) -> str:
+    """The space's class as users know it from Gymnasium."""
+    return type(space).__name__

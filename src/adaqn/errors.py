@@ -1,0 +1,65 @@
+"""Mistakes that a user can mend: each is one sentence that says what is wrong, what was given and what is allowed."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Iterable
+
+
+class UserError(ValueError):
+    """A mistake in what the user gave. The command line prints its message without a traceback."""
+
+
+class EnvironmentFault(UserError):
+    """The environment raised, or returned something that cannot be learned from."""
+
+
+class AllMembersDiverged(UserError):
+    """No member is left whose values are finite."""
+
+
+class CheckpointError(UserError):
+    """A checkpoint or saved agent that cannot be used: missing, torn, of another version or for other spaces."""
+
+
+def nearest(given: str, allowed: Iterable[str]) -> str:
+    """The allowed name most like the given one, as a question, or nothing if none is like it."""
+    names = {name.lower(): name for name in allowed}
+    match = difflib.get_close_matches(given.lower(), list(names), n=1, cutoff=0.5)
+    return f"; did you mean {names[match[0]]!r}?" if match else ""
+
+
+def unknown_name(kind: str, given: object, allowed: Iterable[str]) -> UserError:
+    """The error for a name that does not exist."""
+    names = sorted(allowed)
+    return UserError(
+        f"unknown {kind} {given!r}{nearest(str(given), names)} (allowed: {', '.join(names)})"
+    )
+
+
+def number(what: str, given: object, low: float = -math.inf, high: float = math.inf) -> float:
+    """The given value as a finite number within [low, high]; text such as "1e-3", which YAML keeps, is read."""
+    try:
+        value = float(given)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        raise UserError(f"{what} must be a number, but got {given!r}") from None
+    if isinstance(given, bool) or not (math.isfinite(value) and low <= value <= high):
+        raise UserError(f"{what} must be a finite number{_limits(low, high)}, but got {given!r}")
+    return value
+
+
+def count(what: str, given: object, low: int = 0) -> int:
+    """The given value as a whole number of at least `low`."""
+    value = number(what, given)
+    if value != int(value) or value < low:
+        raise UserError(f"{what} must be a whole number of at least {low}, but got {given!r}")
+    return int(value)
+
+
+def _limits(low: float, high: float) -> str:
+    if math.isinf(low) and math.isinf(high):
+        return ""
+    if math.isinf(high):
+        return f" of at least {low:g}"
+    return f" between {low:g} and {high:g}"

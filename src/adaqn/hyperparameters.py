@@ -1,0 +1,242 @@
+"""What one critic may have of its own (ζ in the paper), and sets of such hyperparameters."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, get_args
+
+from adaqn.errors import UserError, count, nearest, number, unknown_name
+
+ActivationName = Literal[
+    "celu",
+    "elu",
+    "gelu",
+    "hard_sigmoid",
+    "hard_silu",
+    "hard_tanh",
+    "leaky_relu",
+    "log_sigmoid",
+    "log_softmax",
+    "relu",
+    "selu",
+    "sigmoid",
+    "silu",
+    "soft_sign",
+    "softmax",
+    "softplus",
+    "standardize",
+    "tanh",
+]
+OptimizerName = Literal[
+    "adabelief",
+    "adadelta",
+    "adafactor",
+    "adagrad",
+    "adam",
+    "adamax",
+    "adamaxw",
+    "adamw",
+    "amsgrad",
+    "fromage",
+    "lamb",
+    "lars",
+    "lion",
+    "nadam",
+    "nadamw",
+    "noisy_sgd",
+    "novograd",
+    "optimistic_gradient_descent",
+    "radam",
+    "rmsprop",
+    "rprop",
+    "sgd",
+    "sm3",
+    "yogi",
+]
+LossName = Literal["huber", "l1", "l2", "log_cosh"]
+
+ACTIVATIONS: tuple[str, ...] = get_args(ActivationName)
+OPTIMIZERS: tuple[str, ...] = get_args(OptimizerName)
+LOSSES: tuple[str, ...] = get_args(LossName)
+
+
+@dataclass(frozen=True)
+class Convolution:
+    """One convolutional layer with square kernels."""
+
+    channels: int
+    kernel: int
+    stride: int
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            value = count(f"convolution {field.name}", getattr(self, field.name), low=1)
+            object.__setattr__(self, field.name, value)
+
+
+class Architecture(NamedTuple):
+    """The part of the hyperparameters that shapes the compiled program; the rest are numbers in it."""
+
+    convolutions: tuple[Convolution, ...]
+    hidden: tuple[int, ...]
+    activation: str
+    optimizer: str
+    optimizer_options: tuple[str, ...]  # the names of those that are set; their values are numbers
+    loss: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hyperparameters:
+    """The hyperparameters of one member. Changing a number among them never compiles anything."""
+
+    hidden: tuple[int, ...] = (200, 200)
+    activation: str = "relu"
+    optimizer: str = "adam"
+    optimizer_options: tuple[tuple[str, float], ...] = ()  # numbers by name, such as ("eps", 1.5e-4)
+    learning_rate: float = 3e-4
+    loss: str = "l2"
+    discount: float | None = None  # None: the run's gamma
+    convolutions: tuple[Convolution, ...] = ()
+
+    def __post_init__(self) -> None:
+        set_field = lambda name, value: object.__setattr__(self, name, value)  # noqa: E731 (frozen)
+        set_field("hidden", _layers(self.hidden))
+        set_field("convolutions", _convolutions(self.convolutions))
+        set_field("optimizer_options", _options(self.optimizer_options))
+        _require_name("activation", self.activation, ACTIVATIONS)
+        _require_name("optimizer", self.optimizer, OPTIMIZERS)
+        _require_name("loss", self.loss, LOSSES)
+        set_field("learning_rate", number("learning_rate", self.learning_rate, low=0.0))
+        if self.discount is not None:
+            set_field("discount", number("discount", self.discount, 0.0, 1.0))
+
+    @property
+    def architecture(self) -> Architecture:
+        """What the compiled program depends on."""
+        options = tuple(name for name, _ in self.optimizer_options)
+        return Architecture(
+            self.convolutions, self.hidden, self.activation, self.optimizer, options, self.loss
+        )
+
+    def replace(self, **changes: Any) -> Hyperparameters:
+        """A copy with other values for some fields."""
+        return dataclasses.replace(self, **changes)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for YAML and JSON, without what is not set."""
+        result: dict[str, Any] = {
+            "hidden": list(self.hidden),
+            "activation": self.activation,
+            "optimizer": self.optimizer,
+            "learning_rate": self.learning_rate,
+            "loss": self.loss,
+        }
+        if self.optimizer_options:
+            result["optimizer_options"] = dict(self.optimizer_options)
+        if self.discount is not None:
+            result["discount"] = self.discount
+        if self.convolutions:
+            result["convolutions"] = [dataclasses.asdict(layer) for layer in self.convolutions]
+        return result
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Hyperparameters:
+        """The inverse of `to_dict`; fields that are left out have their defaults."""
+        if not isinstance(values, Mapping):
+            raise UserError(f"a member is a mapping of hyperparameters, but got {values!r}")
+        names = [field.name for field in dataclasses.fields(cls)]
+        for name in values:
+            if name not in names:
+                raise unknown_name("hyperparameter", name, names)
+        return cls(**values)
+
+
+def grid(base: Hyperparameters | None = None, /, **values: Iterable[Any]) -> tuple[Hyperparameters, ...]:
+    """The Cartesian product of values for some hyperparameters, the last one varying fastest.
+
+    `grid(hidden=[(25, 25), (50, 50)], learning_rate=[3e-4, 1e-3])` makes four members. An option of the optimizer
+    is written `optimizer.eps`: `grid(**{"optimizer.eps": [1.5e-8, 1.5e-4]})`. `base` gives the other fields.
+    """
+    base = base or Hyperparameters()
+    names = [field.name for field in dataclasses.fields(Hyperparameters)]
+    columns: list[tuple[str, list[Any]]] = []
+    for name, column in values.items():
+        if name not in names and not name.startswith("optimizer."):
+            raise unknown_name("hyperparameter", name, [*names, "optimizer.eps"])
+        if isinstance(column, str) or not isinstance(column, Iterable):
+            raise UserError(f"grid needs a list of values for {name}, but got {column!r}")
+        column = list(column)
+        if not column:
+            raise UserError(f"grid needs at least one value for {name}, but got an empty list")
+        columns.append((name, column))
+    by_name = [name for name, _ in columns if name.startswith("optimizer.")]
+    if by_name and "optimizer_options" in values:
+        raise UserError(f"grid takes either optimizer_options or single options, but got both ({by_name[0]})")
+    members = []
+    for row in itertools.product(*(column for _, column in columns)):
+        changes: dict[str, Any] = {}
+        options = dict(base.optimizer_options)
+        for (name, _), value in zip(columns, row, strict=True):
+            if name.startswith("optimizer."):
+                options[name.removeprefix("optimizer.")] = value
+            else:
+                changes[name] = value
+        changes.setdefault("optimizer_options", options)
+        members.append(base.replace(**changes))
+    return tuple(members)
+
+
+def members_from(values: Sequence[Any]) -> tuple[Hyperparameters, ...]:
+    """The members of an ensemble, given as Hyperparameters or mappings; there must be at least one."""
+    if isinstance(values, (str, Mapping, Hyperparameters)) or not isinstance(values, Iterable):
+        raise UserError(f"members must be a list of Hyperparameters, but got {values!r}")
+    members = tuple(v if isinstance(v, Hyperparameters) else Hyperparameters.from_dict(v) for v in values)
+    if not members:
+        raise UserError("members is empty, but an ensemble needs at least one member")
+    return members
+
+
+def _require_name(kind: str, given: object, allowed: Sequence[str]) -> None:
+    if given not in allowed:
+        raise unknown_name(kind, given, allowed)
+
+
+def _layers(hidden: object) -> tuple[int, ...]:
+    if isinstance(hidden, int):
+        hidden = (hidden,)
+    if isinstance(hidden, str) or not isinstance(hidden, Iterable):
+        raise UserError(f"hidden must be a list of layer widths such as (200, 200), but got {hidden!r}")
+    return tuple(count("the width of a hidden layer", width, low=1) for width in hidden)
+
+
+def _convolutions(layers: object) -> tuple[Convolution, ...]:
+    if isinstance(layers, str | Mapping) or not isinstance(layers, Iterable):
+        raise UserError(f"convolutions must be a list of layers, but got {layers!r}")
+    return tuple(_convolution(layer) for layer in layers)
+
+
+def _convolution(layer: object) -> Convolution:
+    if isinstance(layer, Convolution):
+        return layer
+    names = ("channels", "kernel", "stride")
+    if isinstance(layer, Mapping) and set(layer) == set(names):
+        return Convolution(**layer)
+    raise UserError(f"a convolution has {', '.join(names)}, but got {layer!r}")
+
+
+def _options(options: object) -> tuple[tuple[str, float], ...]:
+    try:
+        pairs = dict(options)  # type: ignore[call-overload]
+    except (TypeError, ValueError):
+        raise UserError(f"optimizer_options must map names to numbers, but got {options!r}") from None
+    numbers = ((str(name), number(f"optimizer option {name}", pairs[name], low=0.0)) for name in pairs)
+    return tuple(sorted(numbers))
+
+
+def unknown_option(optimizer: str, name: str, allowed: Sequence[str]) -> UserError:
+    """The error for an option that an optimizer does not have."""
+    have = ", ".join(sorted(allowed)) or "none"
+    return UserError(f"optimizer {optimizer!r} has no option {name!r}{nearest(name, allowed)} (it has: {have})")

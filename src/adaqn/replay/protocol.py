@@ -1,0 +1,62 @@
+"""What learning needs of a replay buffer, and what a checkpoint needs of it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+
+class Batch(NamedTuple):
+    """B transitions, each over up to n steps. Arrays of NumPy or JAX."""
+
+    observation: np.ndarray  # [B, ...]
+    action: np.ndarray  # [B] int32, or [B, A] float32
+    rewards: np.ndarray  # [B, n] zero beyond `steps`
+    next_observation: np.ndarray  # [B, ...] after the last of the steps
+    terminated: np.ndarray  # [B] 1.0 where the last step ended the episode for good, else 0.0
+    steps: np.ndarray  # [B] int32, how many of the n steps were taken
+
+
+class Transitions(NamedTuple):
+    """One step of every environment."""
+
+    observation: np.ndarray  # [n_envs, ...]
+    action: np.ndarray  # [n_envs, ...]
+    reward: np.ndarray  # [n_envs]
+    next_observation: np.ndarray  # [n_envs, ...] of the same episode, also where it ended
+    terminated: np.ndarray  # [n_envs] bool: cuts the bootstrap
+    truncated: np.ndarray  # [n_envs] bool: ends the episode, does not cut the bootstrap
+
+
+class Replay(Protocol):
+    """A ring of rows; a row is one step of all environments. Rows are numbered from the first ever added."""
+
+    @property
+    def added(self) -> int:
+        """Rows ever added."""
+        ...
+
+    @property
+    def oldest(self) -> int:
+        """Number of the oldest row still held; `added - oldest` rows are held."""
+        ...
+
+    @property
+    def nbytes(self) -> int:
+        """The memory that it takes when it is full."""
+        ...
+
+    def add(self, transitions: Transitions) -> None: ...
+
+    def sample(self, rng: np.random.Generator, batch_size: int) -> Batch:
+        """Transitions drawn uniformly with replacement."""
+        ...
+
+    def rows(self, first: int, last: int) -> dict[str, np.ndarray]:
+        """Copies of the rows first..last-1, by the name of each array, in the order they were added."""
+        ...
+
+    def restore(self, first: int, rows: dict[str, np.ndarray]) -> None:
+        """Put rows back that `rows` gave, the first of them with this number; calls go in ascending order."""
+        ...

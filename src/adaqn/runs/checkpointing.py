@@ -1,0 +1,122 @@
+"""When a run is checkpointed, and how it goes on from a checkpoint together with its exact files."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from adaqn.checkpoint import CheckpointStore, Snapshot
+from adaqn.errors import CheckpointError
+from adaqn.runs.config import RunConfig
+from adaqn.runs.recorders.exact_file import ExactFile
+from adaqn.runs.recorders.stopwatch import Stopwatch
+from adaqn.training.callbacks import crossed
+from adaqn.training.observers import Observer
+
+if TYPE_CHECKING:
+    from adaqn.training.trainer import Trainer
+
+
+class Checkpointer(Observer):
+    """Saves at the start, every `interval` environment steps, on request, when stopped and at the end.
+
+    It must come after all observers that write the exact files, so that a checkpoint finds their lines.
+    """
+
+    def __init__(
+        self,
+        store: CheckpointStore,
+        interval: int,
+        files: Sequence[ExactFile] = (),
+        stopwatch: Stopwatch | None = None,
+        config: RunConfig | None = None,
+    ) -> None:
+        self._store = store
+        self._interval = interval
+        self._files = tuple(files)
+        self._stopwatch = stopwatch or Stopwatch()
+        self._config = config
+        self._seen = 0  # the last step that was looked at
+        self._saved: int | None = None  # the last step that was saved
+        self._requested = False
+
+    def request(self) -> None:
+        """Save after the current step; all that a signal handler may do."""
+        self._requested = True
+
+    def restore(self, trainer: Trainer) -> bool:
+        """Put a fresh trainer and the files where the newest whole checkpoint stood.
+
+        The answer is False for a run that was killed before its first checkpoint: it begins anew.
+        """
+        if not self._store.steps() and all(_lines(file) <= 1 for file in self._files):
+            sizes: dict[str, int] = {}
+            restored = False
+        else:
+            snapshot = self._store.load(trainer.replay)
+            sizes = _sizes(snapshot)
+            self._check_config(snapshot)
+            trainer.restore(snapshot)
+            self._stopwatch.set(float(snapshot.meta.get("elapsed", 0.0)))
+            restored = True
+        for file in self._files:
+            file.truncate(sizes.get(file.path.name, 0))
+        return restored
+
+    def _check_config(self, snapshot: Snapshot) -> None:
+        if self._config is not None and (changed := self._config.differences(snapshot.meta.get("config") or {})):
+            raise CheckpointError(
+                f"config.yaml was changed after the checkpoint was written ({', '.join(changed)}); "
+                "put it back to resume, or train it as a new run"
+            )
+
+    def on_start(self, trainer: Trainer) -> None:
+        """Save a run that is new."""
+        self._seen = trainer.clock.step
+        if not self._store.steps():
+            self._save(trainer)
+
+    def on_step(self, trainer: Trainer) -> None:
+        """Save if it is time, or if somebody asked."""
+        step = trainer.clock.step
+        if self._requested or crossed(self._interval, self._seen, step):
+            self._save(trainer)
+        self._seen = step
+
+    def on_finish(self, trainer: Trainer) -> None:
+        """Save the end, when the last updates have been made."""
+        self._save(trainer)
+
+    def on_close(self, trainer: Trainer) -> None:
+        """Save a run that was stopped before its end.
+
+        While an error is on its way out, something may be half done: then the last checkpoint stays.
+        """
+        stopped = trainer.stop_reason is not None and sys.exc_info()[0] is None
+        if stopped and self._saved != trainer.clock.step:
+            self._save(trainer)
+
+    def _save(self, trainer: Trainer) -> None:
+        self._requested = False
+        for file in self._files:
+            file.sync()
+        snapshot = trainer.snapshot()
+        sizes = {file.path.name: file.size for file in self._files}
+        config = None if self._config is None else self._config.to_dict()
+        meta = snapshot.meta | {"files": sizes, "elapsed": self._stopwatch.elapsed, "config": config}
+        self._store.save(trainer.clock.step, Snapshot(snapshot.arrays, meta), trainer.replay)
+        self._saved = trainer.clock.step
+
+
+def _lines(file: ExactFile) -> int:
+    return file.path.read_bytes().count(b"\n") if file.path.exists() else 0
+
+
+def _sizes(snapshot: Snapshot) -> dict[str, int]:
+    sizes = snapshot.meta.get("files")
+    if not isinstance(sizes, dict) or not all(isinstance(size, int) and size >= 0 for size in sizes.values()):
+        raise CheckpointError(
+            f"the checkpoint does not tell how long the files of the run were, but {sizes!r}"
+        )
+    return sizes

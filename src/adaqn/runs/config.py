@@ -1,0 +1,132 @@
+"""A `RunConfig` says everything about a run; command lines, YAML files and presets are overrides on it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from adaqn.agents import algorithm
+from adaqn.errors import UserError, count, unknown_name
+from adaqn.hyperparameters import Hyperparameters, members_from
+
+CONFIG_VERSION = 1
+# Watching a run does not change it, so these may differ between a run and its resumption.
+OF_WATCHING = ("log_interval", "checkpoint_interval", "eval_interval", "eval_episodes", "wandb_project")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunConfig:
+    """One (method, environment, seed), complete. `settings` are those of the algorithm."""
+
+    algo: str
+    env: str | None  # None: an environment object that a program passed, which no file can name
+    env_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    steps: int
+    seed: int = 0
+    n_envs: int = 1
+    members: tuple[Hyperparameters, ...]
+    settings: Any
+    log_interval: int = 1_000
+    checkpoint_interval: int = 10_000
+    eval_interval: int | None = None
+    eval_episodes: int = 10
+    wandb_project: str | None = None
+
+    def __post_init__(self) -> None:
+        set_field = lambda name, value: object.__setattr__(self, name, value)  # noqa: E731 (frozen)
+        for name, low in (("steps", 1), ("seed", 0), ("n_envs", 1), ("eval_episodes", 1)):
+            set_field(name, count(name, getattr(self, name), low))
+        for name in ("log_interval", "checkpoint_interval"):
+            set_field(name, count(name, getattr(self, name), low=1))
+        if self.eval_interval is not None:
+            set_field("eval_interval", count("eval_interval", self.eval_interval, low=1))
+        if self.settings.learning_starts >= self.steps:
+            raise UserError(
+                f"a run of {self.steps} steps would never learn, because learning_starts is "
+                f"{self.settings.learning_starts}; take more steps or a smaller learning_starts"
+            )
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any], source: str = "the configuration") -> RunConfig:
+        """The configuration that these plain values describe; what is left out has its default."""
+        if not isinstance(values, Mapping):
+            raise UserError(f"{source} must be a mapping of names to values, but got {values!r}")
+        values = dict(values)
+        version = values.pop("version", CONFIG_VERSION)
+        if version != CONFIG_VERSION:
+            raise UserError(f"{source} has version {version!r}, but this adaqn reads version {CONFIG_VERSION}")
+        names = [f.name for f in dataclasses.fields(cls)]
+        for name in values:
+            if name not in names:
+                raise unknown_name(f"entry in {source}:", name, names)
+        for name in ("env", "steps"):
+            if name not in values:
+                raise UserError(f"{source} does not say {name}, which every run needs")
+        chosen = algorithm(values.setdefault("algo", "adadqn"))
+        members = values.get("members")
+        values["members"] = chosen.members if members is None else members_from(members)
+        chosen.check_members(values["members"])
+        values["settings"] = chosen.configure(as_mapping("settings", values.get("settings")))
+        values["env_kwargs"] = as_mapping("env_kwargs", values.get("env_kwargs"))
+        return cls(**values)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, complete, in the order of the fields."""
+        values: dict[str, Any] = {"version": CONFIG_VERSION}
+        for f in dataclasses.fields(self):
+            values[f.name] = getattr(self, f.name)
+        values["env_kwargs"] = dict(self.env_kwargs)
+        values["settings"] = dataclasses.asdict(self.settings)
+        values["members"] = [member.to_dict() for member in self.members]
+        return values
+
+    def to_yaml(self) -> str:
+        """The text of `config.yaml`."""
+        return yaml.safe_dump(self.to_dict(), sort_keys=False, default_flow_style=None, width=110)
+
+    def differences(self, other: Mapping[str, Any]) -> list[str]:
+        """The entries that matter to the result and differ from those of another configuration's `to_dict`."""
+        mine = {name: value for name, value in self.to_dict().items() if name not in OF_WATCHING}
+        return [name for name, value in mine.items() if other.get(name) != value]
+
+
+def read_config(name_or_path: str | Path) -> dict[str, Any]:
+    """The plain values of a YAML file, or of the preset with this name."""
+    path = Path(name_or_path)
+    if path.is_file():
+        text = path.read_text()
+    elif str(name_or_path) in presets():
+        text = (resources.files("adaqn") / "presets" / f"{name_or_path}.yaml").read_text()
+    elif path.suffix in (".yaml", ".yml"):
+        raise UserError(f"there is no file {path}")
+    else:
+        raise unknown_name("preset (and there is no such file)", str(name_or_path), presets())
+    try:
+        values = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        reason = " ".join(str(error).split())
+        raise UserError(f"{path} is not valid YAML: {reason}") from None
+    if not isinstance(values, Mapping):
+        raise UserError(f"{path} must hold a mapping of names to values, but it holds {values!r}")
+    return dict(values)
+
+
+def presets() -> list[str]:
+    """The names of all presets."""
+    folder = resources.files("adaqn") / "presets"
+    return sorted(entry.name.removesuffix(".yaml") for entry in folder.iterdir() if entry.name.endswith(".yaml"))
+
+
+def as_mapping(name: str, values: object) -> dict[str, Any]:
+    """A section of a configuration, which may be missing."""
+    if values is None:
+        return {}
+    if not isinstance(values, Mapping):
+        raise UserError(f"{name} must be a mapping of names to values, but got {values!r}")
+    return dict(values)

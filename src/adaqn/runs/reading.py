@@ -1,0 +1,139 @@
+"""Reading a run directory back, also while the run goes on or after it was killed."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import yaml
+from numpy.typing import NDArray
+
+from adaqn.errors import UserError
+from adaqn.runs.directory import RunDirectory
+
+
+class Episodes(NamedTuple):
+    """The n finished training episodes of a run."""
+
+    step: NDArray[np.int64]  # [n] environment steps taken when it ended
+    total: NDArray[np.float64]  # [n] undiscounted return
+    length: NDArray[np.int64]  # [n]
+
+
+class Selections(NamedTuple):
+    """The n target updates of a run with K members."""
+
+    step: NDArray[np.int64]  # [n]
+    target: NDArray[np.int64]  # [n] who became target
+    loss: NDArray[np.float64]  # [n, K] cumulated loss, inf for a diverged member
+    acted: NDArray[np.int64]  # [n, K] actions chosen since the last target update
+
+
+@dataclass(frozen=True)
+class RunData:
+    """All that a run directory says about its run, without the checkpoints."""
+
+    path: Path
+    config: dict[str, Any]
+    episodes: Episodes
+    selection: Selections
+    members: list[dict[str, Any]]  # the ensemble at the start and after every generation
+    progress: dict[str, NDArray[np.float64]]  # a column by its tag, nan where it had no value
+    summary: dict[str, Any] | None  # None as long as the run is not finished
+
+
+def read_run(path: str | os.PathLike[str]) -> RunData:
+    """The files of a run; one that is not there yet reads as empty."""
+    directory = RunDirectory.open(path)
+    return RunData(
+        path=directory.path,
+        config=_read_config(directory.config),
+        episodes=read_episodes(directory.episodes),
+        selection=read_selection(directory.selection),
+        members=read_members(directory.members),
+        progress=read_progress(directory.progress),
+        summary=_parse_json(directory.summary, directory.summary.read_text()) if directory.finished else None,
+    )
+
+
+def read_episodes(path: Path) -> Episodes:
+    """episodes.csv."""
+    _, rows = _read_table(path)
+    values = _numbers(path, rows, columns=3)
+    return Episodes(values[:, 0].astype(np.int64), values[:, 1], values[:, 2].astype(np.int64))
+
+
+def read_selection(path: Path) -> Selections:
+    """selection.csv."""
+    header, rows = _read_table(path)
+    members = sum(column.startswith("loss_") for column in header)
+    values = _numbers(path, rows, columns=2 + 2 * members)
+    return Selections(
+        step=values[:, 0].astype(np.int64),
+        target=values[:, 1].astype(np.int64),
+        loss=values[:, 2 : 2 + members],
+        acted=values[:, 2 + members :].astype(np.int64),
+    )
+
+
+def read_members(path: Path) -> list[dict[str, Any]]:
+    """members.jsonl."""
+    return [_parse_json(path, line) for line in whole_lines(path)]
+
+
+def read_progress(path: Path) -> dict[str, NDArray[np.float64]]:
+    """progress.csv."""
+    header, rows = _read_table(path)
+    values = _numbers(path, [[cell or "nan" for cell in row] for row in rows], columns=len(header))
+    return {tag: values[:, index] for index, tag in enumerate(header)}
+
+
+def whole_lines(path: Path) -> list[str]:
+    """The lines that were written to their end; a process that was killed may have left half of one."""
+    if not path.exists():
+        return []
+    text = path.read_bytes()
+    return text[: text.rfind(b"\n") + 1].decode().split("\n")[:-1]
+
+
+def _read_table(path: Path) -> tuple[list[str], list[list[str]]]:
+    header, *rows = list(csv.reader(whole_lines(path))) or [[]]
+    return header, rows
+
+
+def _numbers(path: Path, rows: list[list[str]], columns: int) -> NDArray[np.float64]:
+    """The table behind its header. [rows, columns]"""
+    values = np.empty((len(rows), columns))
+    for index, row in enumerate(rows):
+        try:
+            values[index] = np.array([float(cell) for cell in row]).reshape(columns)
+        except ValueError as error:
+            raise UserError(
+                f"line {index + 2} of {path} must have {columns} numbers, but it is {','.join(row)!r}"
+            ) from error
+    return values
+
+
+def _parse_json(path: Path, text: str) -> dict[str, Any]:
+    try:
+        values = json.loads(text)
+    except ValueError as error:
+        raise UserError(f"{path} is not valid JSON: {error}") from error
+    if not isinstance(values, dict):
+        raise UserError(f"{path} must hold an object, but it holds {text[:80]!r}")
+    return values
+
+
+def _read_config(path: Path) -> dict[str, Any]:
+    try:
+        values = yaml.safe_load(path.read_text())
+    except yaml.YAMLError as error:
+        raise UserError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from error
+    if not isinstance(values, dict):
+        raise UserError(f"{path} must hold a mapping of names to values, but it holds {values!r}")
+    return values

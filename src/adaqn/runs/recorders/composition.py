@@ -1,0 +1,70 @@
+"""All observers that write a run directory, in the one order that is right."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from adaqn.checkpoint import CheckpointStore
+from adaqn.runs.checkpointing import Checkpointer
+from adaqn.runs.config import RunConfig
+from adaqn.runs.directory import RunDirectory
+from adaqn.runs.recorders.exact_file import ExactFile
+from adaqn.runs.recorders.exact_tables import EpisodesRecorder, MembersRecorder, SelectionRecorder
+from adaqn.runs.recorders.progress import ProgressRecorder, Sink
+from adaqn.runs.recorders.sinks import CsvSink, TensorBoardSink, WandbSink
+from adaqn.runs.recorders.stopwatch import Stopwatch
+from adaqn.runs.recorders.summary import SummaryWriter
+from adaqn.training.observers import Observer
+
+
+@dataclass(frozen=True)
+class RunRecorders:
+    """Who writes what in one run directory."""
+
+    recorders: tuple[Observer, ...]
+    checkpointer: Checkpointer
+    summary: SummaryWriter
+
+    def observers(self, callbacks: Sequence[Observer] = ()) -> list[Observer]:
+        """All observers of the run.
+
+        A checkpoint counts on what everybody else did for its step, so it is made after them; the run is
+        finished only when its last checkpoint is there.
+        """
+        return [*self.recorders, *callbacks, self.checkpointer, self.summary]
+
+
+def recorders_for(
+    directory: RunDirectory,
+    *,
+    log_interval: int,
+    checkpoint_interval: int,
+    wandb_project: str | None = None,
+    config: RunConfig | None = None,  # shown by W&B, and checked when a run is resumed
+) -> RunRecorders:
+    """The recorders of a run, new or resumed; intervals are in environment steps."""
+    stopwatch = Stopwatch()
+    episodes, selection, members = (
+        ExactFile(path) for path in (directory.episodes, directory.selection, directory.members)
+    )
+    sinks: list[Sink] = [CsvSink(directory.progress), TensorBoardSink(directory.tensorboard)]
+    if wandb_project is not None:
+        name = directory.path.resolve().name
+        sinks.append(WandbSink(directory.wandb, wandb_project, name, {} if config is None else config.to_dict()))
+    return RunRecorders(
+        recorders=(
+            EpisodesRecorder(episodes),
+            SelectionRecorder(selection),
+            MembersRecorder(members),
+            ProgressRecorder(log_interval, sinks, stopwatch),
+        ),
+        checkpointer=Checkpointer(
+            CheckpointStore(directory.checkpoint),
+            checkpoint_interval,
+            (episodes, selection, members),
+            stopwatch,
+            config,
+        ),
+        summary=SummaryWriter(directory, stopwatch),
+    )

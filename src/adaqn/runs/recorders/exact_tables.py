@@ -1,0 +1,76 @@
+"""The exact tables of a run: its episodes, its target updates and its ensemble."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from adaqn.agents.protocol import Event, TargetUpdate
+from adaqn.runs.recorders.exact_file import ExactFile
+from adaqn.training.observers import Episode, Observer
+
+if TYPE_CHECKING:
+    from adaqn.training.trainer import Trainer
+
+EPISODES_HEADER = "step,return,length\n"
+
+
+class ExactRecorder(Observer):
+    """Appends to one exact file, which begins with a line that is known at the start of the run."""
+
+    def __init__(self, file: ExactFile) -> None:
+        self.file = file
+
+    def first_line(self, trainer: Trainer) -> str:
+        """What the file begins with."""
+        raise NotImplementedError
+
+    def on_start(self, trainer: Trainer) -> None:
+        """Begin the file, unless this is a resumption."""
+        if self.file.size == 0:
+            self.file.append(self.first_line(trainer))
+
+    def on_close(self, trainer: Trainer) -> None:
+        """Close the file."""
+        self.file.close()
+
+
+class EpisodesRecorder(ExactRecorder):
+    """episodes.csv: a row per finished training episode."""
+
+    def first_line(self, trainer: Trainer) -> str:
+        """The header."""
+        return EPISODES_HEADER
+
+    def on_episode(self, trainer: Trainer, episode: Episode) -> None:
+        """Write its row; `repr` of a float reads back as the same float."""
+        self.file.append(f"{episode.step},{float(episode.total)!r},{episode.length}\n")
+
+
+class SelectionRecorder(ExactRecorder):
+    """selection.csv: a row per target update, with the losses that it was chosen by and who had acted."""
+
+    def first_line(self, trainer: Trainer) -> str:
+        """The header."""
+        members = range(len(trainer.agent.report(trainer.state)))
+        columns = ["step", "target", *(f"loss_{k}" for k in members), *(f"acted_{k}" for k in members)]
+        return ",".join(columns) + "\n"
+
+    def on_event(self, trainer: Trainer, event: Event) -> None:
+        """Write the row of a target update; the losses in as few digits as tell float32 apart."""
+        if isinstance(event, TargetUpdate):
+            losses = (str(np.float32(loss)) for loss in event.cumulated_loss)
+            row = [str(event.step), str(event.target), *losses, *map(str, event.acted)]
+            self.file.append(",".join(row) + "\n")
+
+
+class MembersRecorder(ExactRecorder):
+    """members.jsonl: the ensemble at the start, before the first generation."""
+
+    def first_line(self, trainer: Trainer) -> str:
+        """The members as they were given, which have no parents."""
+        report = trainer.agent.report(trainer.state)
+        members = [member.hyperparameters.to_dict() | {"parent": None} for member in report]
+        return json.dumps({"step": trainer.clock.step, "generation": 0, "members": members}) + "\n"

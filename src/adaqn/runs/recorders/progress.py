@@ -1,0 +1,91 @@
+"""Metrics over time: collected once per log interval, handed to whoever shows them."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from adaqn.runs.recorders.stopwatch import Stopwatch
+from adaqn.training.callbacks import crossed
+from adaqn.training.observers import Observer
+
+if TYPE_CHECKING:
+    from adaqn.training.trainer import Trainer
+
+Metrics = Mapping[str, float | None]  # by tag; None for one that has no value yet
+
+
+class Sink(Protocol):
+    """Somewhere that metrics are shown or kept."""
+
+    def open(self, step: int) -> None:
+        """Begin at this step; what was written for later steps is of a course that the run did not take."""
+        ...
+
+    def write(self, step: int, metrics: Metrics) -> None:
+        """Take the metrics of one step; steps ascend."""
+        ...
+
+    def close(self) -> None:
+        """Finish; also after an error, and when it was never opened."""
+        ...
+
+
+class ProgressRecorder(Observer):
+    """Reads the metrics whenever a multiple of `interval` environment steps was crossed, and at the end."""
+
+    def __init__(self, interval: int, sinks: Sequence[Sink], stopwatch: Stopwatch | None = None) -> None:
+        self._interval = interval
+        self._sinks = tuple(sinks)
+        self._stopwatch = stopwatch or Stopwatch()
+        self._seen = 0  # the last step that was looked at
+        self._logged = 0
+        self._start = (0, 0.0)  # step and time at which this process took over
+
+    def on_start(self, trainer: Trainer) -> None:
+        """Open the sinks."""
+        step = trainer.clock.step
+        self._seen = self._logged = step
+        self._start = (step, self._stopwatch.elapsed)
+        for sink in self._sinks:
+            sink.open(step)
+
+    def on_step(self, trainer: Trainer) -> None:
+        """Log if it is time."""
+        step = trainer.clock.step
+        if crossed(self._interval, self._seen, step):
+            self._log(trainer)
+        self._seen = step
+
+    def on_finish(self, trainer: Trainer) -> None:
+        """Log the end, unless it was logged as a step."""
+        if self._logged != trainer.clock.step:
+            self._log(trainer)
+
+    def on_close(self, trainer: Trainer) -> None:
+        """Close the sinks."""
+        for sink in self._sinks:
+            sink.close()
+
+    def _log(self, trainer: Trainer) -> None:
+        self._logged = trainer.clock.step
+        metrics = self._metrics(trainer)
+        for sink in self._sinks:
+            sink.write(trainer.clock.step, metrics)
+
+    def _metrics(self, trainer: Trainer) -> dict[str, float | None]:
+        recent, step = trainer.recent_episodes, trainer.clock.step
+        elapsed = self._stopwatch.elapsed
+        start_step, start_elapsed = self._start
+        speed = (step - start_step) / max(elapsed - start_elapsed, 1e-9)
+        return {
+            "time/total_timesteps": step,
+            "time/time_elapsed": round(elapsed, 3),
+            "time/fps": int(speed),
+            "time/episodes": trainer.episodes,
+            "rollout/ep_rew_mean": statistics.fmean(e.total for e in recent) if recent else None,
+            "rollout/ep_len_mean": statistics.fmean(e.length for e in recent) if recent else None,
+            "train/n_updates": trainer.updates,
+            **trainer.agent.metrics(trainer.state, trainer.clock),
+        }

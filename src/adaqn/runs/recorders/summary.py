@@ -1,0 +1,79 @@
+"""summary.json: what came of a run, written when it is finished."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import platform
+import statistics
+from importlib import metadata
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from adaqn.checkpoint import replacing
+from adaqn.runs.directory import RunDirectory
+from adaqn.runs.reading import Episodes, read_episodes, read_selection
+from adaqn.runs.recorders.stopwatch import Stopwatch
+from adaqn.training.observers import Observer
+
+if TYPE_CHECKING:
+    from adaqn.training.trainer import Trainer
+
+FINAL_EPISODES = 100
+PARTS = 100
+PACKAGES = ("adaqn", "jax", "numpy", "gymnasium")
+
+
+class SummaryWriter(Observer):
+    """Sums up the files of the run, which are whole also if it was resumed on the way."""
+
+    def __init__(self, directory: RunDirectory, stopwatch: Stopwatch) -> None:
+        self._directory = directory
+        self._stopwatch = stopwatch
+
+    def on_finish(self, trainer: Trainer) -> None:
+        """Write the file."""
+        text = json.dumps(self._summary(trainer), indent=2, sort_keys=True) + "\n"
+        with replacing(self._directory.summary) as file:
+            file.write(text.encode())
+
+    def _summary(self, trainer: Trainer) -> dict[str, Any]:
+        episodes = read_episodes(self._directory.episodes)
+        targets = read_selection(self._directory.selection).target
+        report = trainer.agent.report(trainer.state)
+        return {
+            "steps": trainer.clock.step,
+            "episodes": trainer.episodes,
+            "updates": trainer.updates,
+            "final_return": final_return(episodes),
+            "auc_return": auc_return(episodes, trainer.clock.step),
+            "selections": np.bincount(targets, minlength=len(report)).tolist(),
+            "diverged": [k for k, member in enumerate(report) if member.diverged],
+            "versions": {name: _version(name) for name in PACKAGES} | {"python": platform.python_version()},
+            "time": {
+                "elapsed": round(self._stopwatch.elapsed, 3),
+                "finished": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            },
+        }
+
+
+def final_return(episodes: Episodes) -> float | None:
+    """The mean return of the last 100 episodes."""
+    last = episodes.total[-FINAL_EPISODES:].tolist()
+    return statistics.fmean(last) if last else None
+
+
+def auc_return(episodes: Episodes, steps: int) -> float | None:
+    """The mean over the hundredths of the run (in steps) of the mean return of episodes that end in each."""
+    # A hundredth in which none ends is left out. Steps count from 1: the last of a hundredth belongs to it.
+    part = (episodes.step - 1) * PARTS // steps
+    means = [statistics.fmean(episodes.total[part == index].tolist()) for index in np.unique(part)]
+    return statistics.fmean(means) if means else None
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "not installed"  # adaqn itself, used from its source tree

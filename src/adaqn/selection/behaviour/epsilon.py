@@ -1,0 +1,21 @@
+"""The paper's behaviour for finite sets: any member with probability ε_b, else the target member (line 3 of Alg. 1)."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from adaqn.selection.types import Selection
+
+
+def draw(uniforms: Array, epsilon: Array, losses: Array, alive: Array, target: Selection) -> Array:
+    """Distinct living members, uniformly, with probability ε_b; else the target members.
+
+    A target member that is found to have diverged between two target updates is not followed.
+    """
+    del losses
+    size = target.members.shape[0]
+    _, anyone = jax.lax.top_k(jnp.where(alive, uniforms[1:], -1.0), size)
+    follow = (uniforms[0] >= epsilon) & alive[target.members].all()
+    return jnp.where(follow, target.members, anyone.astype(jnp.int32))

@@ -1,0 +1,15 @@
+"""RandDQN and RandSAC, the paper's ablation: distinct members drawn uniformly, whatever their losses."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+from jax import Array
+
+from adaqn.selection.types import Selection
+
+
+def select(uniforms: Array, losses: Array, alive: Array, size: int) -> Selection:
+    """`size` distinct living members, every one equally likely."""
+    del losses
+    order = jnp.argsort(jnp.where(alive, uniforms, jnp.inf))
+    return Selection(order[:size].astype(jnp.int32), jnp.full(size, 1.0 / size))

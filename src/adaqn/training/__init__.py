@@ -1,0 +1,1 @@
+"""The only environment loop, and those who listen to it."""

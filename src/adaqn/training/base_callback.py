@@ -1,0 +1,183 @@
+"""How a user hooks into `learn`, in Stable-Baselines3's manner: a class to derive from, lists, functions."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+import gymnasium
+
+from adaqn.agents.protocol import Event
+from adaqn.errors import UserError
+from adaqn.training.evaluation import Policy
+from adaqn.training.observers import Episode, Observer
+
+if TYPE_CHECKING:
+    from adaqn.training.trainer import Trainer
+
+
+class Model(Policy, Protocol):
+    """What callbacks need of the public classes."""
+
+    def save(self, path: str | Path) -> Any: ...
+
+    def make_env(self) -> gymnasium.Env[Any, Any]:
+        """A fresh environment of the kind that the model trains in."""
+        ...
+
+
+class BaseCallback(Observer):
+    """Write a callback by overriding some of the methods that begin with `_on`.
+
+    It may read everything and call `self.trainer.stop(reason)`, but must change nothing that learning depends
+    on.
+    """
+
+    model: Model
+    trainer: Trainer
+    parent: BaseCallback | None = None  # the callback that calls this one, if it is not `learn` itself
+
+    def __init__(self, verbose: int = 0) -> None:
+        self.verbose = verbose
+        self.num_timesteps = 0
+        self._running = False  # between on_start and the end
+
+    def bind(self, model: Model) -> None:
+        """Make the model known, before learning begins."""
+        self.model = model
+
+    def _on_training_start(self) -> None:
+        """Before the first step."""
+
+    def _on_step(self) -> bool:
+        """After each step of the environments; False ends the training."""
+        return True
+
+    def _on_episode(self, episode: Episode) -> None:
+        """After an episode ended, before `_on_step` of the same step."""
+
+    def _on_event(self, event: Event) -> None:
+        """After a target update."""
+
+    def _on_training_end(self) -> None:
+        """After the last step, also if somebody stopped the training, but not after an error."""
+
+    def _stop_reason(self) -> str:
+        """Why training ended, if `_on_step` returned False."""
+        return f"{type(self).__name__} asked to stop"
+
+    def on_start(self, trainer: Trainer) -> None:
+        self._running = True
+        self.trainer = trainer
+        self.num_timesteps = trainer.clock.step
+        self._on_training_start()
+
+    def on_step(self, trainer: Trainer) -> None:
+        self.num_timesteps = trainer.clock.step
+        # Only False stops: a hook that forgets to return anything must not end the training.
+        if self._on_step() is False:
+            reason = self._stop_reason()
+            if self.verbose >= 1:
+                print(f"step {self.num_timesteps:,}: {reason}")
+            trainer.stop(reason)
+
+    def on_episode(self, trainer: Trainer, episode: Episode) -> None:
+        self.num_timesteps = trainer.clock.step
+        self._on_episode(episode)
+
+    def on_event(self, trainer: Trainer, event: Event) -> None:
+        self.num_timesteps = trainer.clock.step
+        self._on_event(event)
+
+    def on_finish(self, trainer: Trainer) -> None:
+        self._end(trainer)
+
+    def on_close(self, trainer: Trainer) -> None:
+        # The loop calls a run finished only if it went its whole way; a callback ends with it in either case.
+        if self._running and trainer.stop_reason is not None:
+            self._end(trainer)
+        self._running = False
+
+    def _end(self, trainer: Trainer) -> None:
+        self._running = False
+        self.num_timesteps = trainer.clock.step
+        self._on_training_end()
+
+
+class CallbackList(BaseCallback):
+    """Several callbacks, called in order; all of them are called even if one of them ends the training."""
+
+    def __init__(self, callbacks: Sequence[BaseCallback]) -> None:
+        super().__init__()
+        self.callbacks = tuple(callbacks)
+
+    def bind(self, model: Model) -> None:
+        super().bind(model)
+        for callback in self.callbacks:
+            callback.bind(model)
+
+    def on_start(self, trainer: Trainer) -> None:
+        for callback in self.callbacks:
+            callback.on_start(trainer)
+
+    def on_step(self, trainer: Trainer) -> None:
+        for callback in self.callbacks:
+            callback.on_step(trainer)
+
+    def on_episode(self, trainer: Trainer, episode: Episode) -> None:
+        for callback in self.callbacks:
+            callback.on_episode(trainer, episode)
+
+    def on_event(self, trainer: Trainer, event: Event) -> None:
+        for callback in self.callbacks:
+            callback.on_event(trainer, event)
+
+    def on_finish(self, trainer: Trainer) -> None:
+        for callback in self.callbacks:
+            callback.on_finish(trainer)
+
+    def on_close(self, trainer: Trainer) -> None:
+        for callback in self.callbacks:
+            callback.on_close(trainer)
+
+
+class FunctionCallback(BaseCallback):
+    """A plain function of the trainer, called after each step; returning False ends the training."""
+
+    def __init__(self, function: Callable[[Trainer], bool | None]) -> None:
+        super().__init__()
+        signature = inspect.signature(function)
+        try:
+            signature.bind(None)
+        except TypeError:
+            raise UserError(
+                f"a callback function takes one argument, the trainer, but got {_name(function)}{signature}"
+            ) from None
+        self.function = function
+
+    def _on_step(self) -> bool:
+        return self.function(self.trainer) is not False
+
+    def _stop_reason(self) -> str:
+        return f"callback {_name(self.function)} returned False"
+
+
+def as_callback(given: object) -> BaseCallback:
+    """One callback of what `learn` accepts: nothing, a callback, a function, or a list of these."""
+    if given is None:
+        return CallbackList(())
+    if isinstance(given, BaseCallback):
+        return given
+    if isinstance(given, (list, tuple)):
+        return CallbackList([as_callback(one) for one in given])
+    if callable(given) and not isinstance(given, type):
+        return FunctionCallback(cast("Callable[[Trainer], bool | None]", given))
+    raise UserError(
+        f"callback must be a BaseCallback, a function of the trainer or a list of these, but got {given!r}"
+    )
+
+
+def _name(function: object) -> str:
+    return getattr(function, "__name__", type(function).__name__)

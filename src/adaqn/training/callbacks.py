@@ -1,0 +1,230 @@
+"""Ready-made callbacks with Stable-Baselines3's names. Every period counts environment steps."""
+
+from __future__ import annotations
+
+import math
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import gymnasium
+import numpy as np
+
+from adaqn.errors import UserError, count, number
+from adaqn.training.base_callback import BaseCallback, CallbackList, FunctionCallback, Model, as_callback
+from adaqn.training.evaluation import EvaluationLog, EvaluationResult, episode_seed, evaluate_policy
+
+if TYPE_CHECKING:
+    from adaqn.training.trainer import Trainer
+
+__all__ = [
+    "BaseCallback",
+    "CallbackList",
+    "CheckpointCallback",
+    "EvalCallback",
+    "FunctionCallback",
+    "StopTrainingOnReturn",
+    "StopTrainingOnRewardThreshold",
+    "as_callback",
+]
+
+
+class EvalCallback(BaseCallback):
+    """Evaluate the policy every `eval_freq` environment steps, in an environment of its own.
+
+    The seed and the step decide the episodes, so evaluating changes nothing in training and repeats exactly.
+    `eval_env` is by default a fresh environment of the training's kind. `log_path` is a directory, for
+    example the run's: its `evaluations.csv` gets a row per episode. `best_model_save_path` is one too:
+    whenever the mean return is the best so far, it gets `best_model.zip`, and `callback_on_new_best` is
+    called.
+    """
+
+    def __init__(
+        self,
+        eval_env: gymnasium.Env[Any, Any] | None = None,
+        *,
+        callback_on_new_best: BaseCallback | None = None,
+        n_eval_episodes: int = 5,
+        eval_freq: int = 10_000,
+        log_path: str | os.PathLike[str] | None = None,
+        best_model_save_path: str | os.PathLike[str] | None = None,
+        deterministic: bool = True,
+        seed: int = 0,
+        verbose: int = 1,
+    ) -> None:
+        super().__init__(verbose)
+        self.eval_env = eval_env
+        self.callback_on_new_best = callback_on_new_best
+        if callback_on_new_best is not None:
+            callback_on_new_best.parent = self
+        self.n_eval_episodes = count("n_eval_episodes", n_eval_episodes, low=1)
+        self.eval_freq = count("eval_freq", eval_freq, low=1)
+        self.best_model_save_path = None if best_model_save_path is None else Path(best_model_save_path)
+        self.deterministic = deterministic
+        self.seed = seed
+        self.best_mean_reward = -math.inf
+        self.last_mean_reward = -math.inf
+        self._log = None if log_path is None else EvaluationLog(Path(log_path) / "evaluations.csv")
+        self._owns_env = eval_env is None
+        self._evaluated = 0  # step up to which every due evaluation was made
+
+    def bind(self, model: Model) -> None:
+        super().bind(model)
+        if self.callback_on_new_best is not None:
+            self.callback_on_new_best.bind(model)
+
+    def on_start(self, trainer: Trainer) -> None:
+        super().on_start(trainer)
+        if self.callback_on_new_best is not None:
+            self.callback_on_new_best.on_start(trainer)
+
+    def _on_training_start(self) -> None:
+        self._evaluated = self.num_timesteps
+        if self.eval_env is None:
+            self.eval_env = self.model.make_env()
+        if self._log is not None:
+            # A resumed run must not take a worse policy for its best one.
+            self.best_mean_reward = max([self.best_mean_reward, *self._log.open(self.num_timesteps)])
+
+    def _on_step(self) -> bool:
+        if not crossed(self.eval_freq, self._evaluated, self.num_timesteps):
+            return True
+        self._evaluated = self.num_timesteps
+        result = self.evaluate()
+        self.last_mean_reward = result.mean
+        if self._log is not None:
+            self._log.append(self.num_timesteps, target_member(self.trainer), result)
+        if self.verbose >= 1:
+            print(
+                f"step {self.num_timesteps:,}: return {result.mean:.2f} ± {result.std:.2f} "
+                f"in {len(result.returns)} evaluation episodes of {np.mean(result.lengths):.1f} steps"
+            )
+        if result.mean > self.best_mean_reward:
+            self.best_mean_reward = result.mean
+            if self.best_model_save_path is not None:
+                self.best_model_save_path.mkdir(parents=True, exist_ok=True)
+                self.model.save(self.best_model_save_path / "best_model.zip")
+            if self.callback_on_new_best is not None:
+                self.callback_on_new_best.on_step(self.trainer)
+        return True
+
+    def evaluate(self) -> EvaluationResult:
+        """The episodes that belong to the current step."""
+        assert self.eval_env is not None, "evaluate() is for the time of training"
+        seed = episode_seed(self.seed, self.num_timesteps)
+        return evaluate_policy(self.model, self.eval_env, self.n_eval_episodes, self.deterministic, seed)
+
+    def on_finish(self, trainer: Trainer) -> None:
+        super().on_finish(trainer)
+        if self.callback_on_new_best is not None:
+            self.callback_on_new_best.on_finish(trainer)
+
+    def on_close(self, trainer: Trainer) -> None:
+        super().on_close(trainer)
+        if self._owns_env and self.eval_env is not None:
+            self.eval_env.close()
+            self.eval_env = None
+        if self.callback_on_new_best is not None:
+            self.callback_on_new_best.on_close(trainer)
+
+
+class CheckpointCallback(BaseCallback):
+    """Save the model every `save_freq` environment steps, as `<name_prefix>_<step>_steps.zip`."""
+
+    def __init__(
+        self,
+        save_freq: int,
+        save_path: str | os.PathLike[str],
+        name_prefix: str = "rl_model",
+        verbose: int = 0,
+    ) -> None:
+        super().__init__(verbose)
+        self.save_freq = count("save_freq", save_freq, low=1)
+        self.save_path = Path(save_path)
+        self.name_prefix = name_prefix
+        self._saved = 0  # step up to which every due model was saved
+
+    def _on_training_start(self) -> None:
+        self._saved = self.num_timesteps
+        self.save_path.mkdir(parents=True, exist_ok=True)
+
+    def _on_step(self) -> bool:
+        if crossed(self.save_freq, self._saved, self.num_timesteps):
+            self._saved = self.num_timesteps
+            path = self.save_path / f"{self.name_prefix}_{self.num_timesteps}_steps.zip"
+            self.model.save(path)
+            if self.verbose >= 1:
+                print(f"step {self.num_timesteps:,}: saved {path}")
+        return True
+
+
+class StopTrainingOnRewardThreshold(BaseCallback):
+    """End the training as soon as an evaluation is good enough; `callback_on_new_best` of an `EvalCallback`.
+
+    Without evaluations, `StopTrainingOnReturn` does the same with the training episodes.
+    """
+
+    def __init__(self, reward_threshold: float, verbose: int = 0) -> None:
+        super().__init__(verbose)
+        self.reward_threshold = number("reward_threshold", reward_threshold)
+
+    def _evaluation(self) -> EvalCallback:
+        if not isinstance(self.parent, EvalCallback):
+            raise UserError(
+                "StopTrainingOnRewardThreshold must be the callback_on_new_best of an EvalCallback, "
+                "but it was given to learn; StopTrainingOnReturn needs no evaluation"
+            )
+        return self.parent
+
+    def _on_training_start(self) -> None:
+        self._evaluation()
+
+    def _on_step(self) -> bool:
+        return self._evaluation().best_mean_reward < self.reward_threshold
+
+    def _stop_reason(self) -> str:
+        best = self._evaluation().best_mean_reward
+        return f"the mean evaluation return {best:.2f} reached the threshold {self.reward_threshold:g}"
+
+
+class StopTrainingOnReturn(BaseCallback):
+    """End the training as soon as the mean return of the last `window` training episodes is high enough."""
+
+    def __init__(self, threshold: float, window: int = 100, verbose: int = 0) -> None:
+        super().__init__(verbose)
+        self.threshold = number("threshold", threshold)
+        self.window = count("window", window, low=1)
+        self._episodes = 0  # how many had ended when it was last looked at
+
+    def _on_training_start(self) -> None:
+        known = self.trainer.recent_episodes.maxlen
+        if known is not None and self.window > known:
+            raise UserError(f"window must be at most {known} episodes, but got {self.window}")
+        self._episodes = self.trainer.episodes
+
+    def _on_step(self) -> bool:
+        trainer = self.trainer
+        if trainer.episodes == self._episodes:
+            return True
+        self._episodes = trainer.episodes
+        # A lucky first episode is no reason to stop: the window must be full.
+        return len(trainer.recent_episodes) < self.window or self._mean() < self.threshold
+
+    def _mean(self) -> float:
+        return float(np.mean([episode.total for episode in self.trainer.recent_episodes][-self.window :]))
+
+    def _stop_reason(self) -> str:
+        return (
+            f"the mean return {self._mean():.2f} of the last {self.window} episodes "
+            f"reached the threshold {self.threshold:g}"
+        )
+
+
+def crossed(period: int, before: int, now: int) -> bool:
+    """Whether a multiple of the period lies in (before, now]; several environments can step over it."""
+    return now // period > before // period
+
+
+def target_member(trainer: Trainer) -> int:
+    """The index of the current target member."""
+    return int(trainer.agent.metrics(trainer.state, trainer.clock)["ada/target_member"])

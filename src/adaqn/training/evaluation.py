@@ -1,0 +1,155 @@
+"""Playing whole episodes with a trained policy, apart from training and repeatable from a seed."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import gymnasium
+import numpy as np
+
+from adaqn.errors import UserError, count
+
+EVALUATION_COLUMNS = ("step", "generation", "member", "return", "length")
+
+
+class Policy(Protocol):
+    """What evaluation needs of a model."""
+
+    def predict(self, observation: np.ndarray, *, deterministic: bool = True) -> tuple[Any, Any]:
+        """The action for one observation, and nothing (Stable-Baselines3's hidden state)."""
+        ...
+
+
+@dataclass(frozen=True)
+class EvaluationResult:
+    """The episodes of one evaluation, in the order in which they were played."""
+
+    returns: tuple[float, ...]
+    lengths: tuple[int, ...]
+
+    @property
+    def mean(self) -> float:
+        """Mean return."""
+        return float(np.mean(self.returns))
+
+    @property
+    def std(self) -> float:
+        """Standard deviation of the returns, of these episodes and not of a population they stand for."""
+        return float(np.std(self.returns))
+
+
+def evaluate_policy(
+    model: Policy,
+    env: gymnasium.Env[Any, Any],
+    n_eval_episodes: int = 10,
+    deterministic: bool = True,
+    seed: int = 0,
+    on_frame: Callable[[np.ndarray], None] | None = None,
+) -> EvaluationResult:
+    """Play episodes with the policy; the same call gives the same episodes, if the policy is deterministic.
+
+    `on_frame` is given what the environment renders after every reset and every step: one frame more than the
+    episode has steps. The environment must then render RGB arrays.
+    """
+    if not isinstance(env, gymnasium.Env):
+        raise UserError(
+            f"evaluation plays in a single gymnasium.Env, but got {type(env).__name__}; "
+            "vector environments are not supported here"
+        )
+    n_eval_episodes = count("n_eval_episodes", n_eval_episodes, low=1)
+    returns: list[float] = []
+    lengths: list[int] = []
+    for index in range(n_eval_episodes):
+        total, length = _play_episode(model, env, deterministic, episode_seed(seed, index), on_frame)
+        returns.append(total)
+        lengths.append(length)
+    return EvaluationResult(tuple(returns), tuple(lengths))
+
+
+def episode_seed(seed: int, *indices: int) -> int:
+    """A seed for `env.reset`, unrelated to that of any other (seed, indices)."""
+    return int(np.random.SeedSequence(count("seed", seed), spawn_key=indices).generate_state(1)[0])
+
+
+class EvaluationLog:
+    """The file `evaluations.csv`: a row per evaluation episode."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._opened = False
+
+    def open(self, step: int) -> list[float]:
+        """Go on at this step: drop later rows, and give the mean return of each earlier evaluation."""
+        if self._opened:
+            return []
+        self._opened = True
+        kept: list[list[str]] = []
+        if self.path.exists():
+            if step == 0:
+                raise UserError(f"{self.path} exists already; give another log_path, or remove the file")
+            kept = [row for row in self._read() if int(row[0]) <= step]
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        beside = self.path.with_name(self.path.name + ".new")
+        with beside.open("w", newline="") as file:
+            csv.writer(file, lineterminator="\n").writerows([EVALUATION_COLUMNS, *kept])
+        beside.replace(self.path)
+        returns: dict[str, list[float]] = {}
+        for row in kept:
+            returns.setdefault(row[0], []).append(float(row[3]))
+        return [float(np.mean(values)) for values in returns.values()]
+
+    def append(self, step: int, member: int, result: EvaluationResult) -> None:
+        """Add the episodes of one evaluation. There are no generations here, so theirs is 0."""
+        episodes = zip(result.returns, result.lengths, strict=True)
+        with self.path.open("a", newline="") as file:
+            csv.writer(file, lineterminator="\n").writerows(
+                [step, 0, member, *episode] for episode in episodes
+            )
+
+    def _read(self) -> list[list[str]]:
+        with self.path.open(newline="") as file:
+            header, *rows = list(csv.reader(file)) or [[]]
+        if tuple(header) != EVALUATION_COLUMNS:
+            raise UserError(
+                f"{self.path} must begin with {','.join(EVALUATION_COLUMNS)}, but got {','.join(header)}"
+            )
+        # A killed process can leave a torn last row; it is later than any checkpoint and will be made again.
+        return [row for row in rows if len(row) == len(EVALUATION_COLUMNS)]
+
+
+def _play_episode(
+    model: Policy,
+    env: gymnasium.Env[Any, Any],
+    deterministic: bool,
+    seed: int,
+    on_frame: Callable[[np.ndarray], None] | None,
+) -> tuple[float, int]:
+    # A Discrete action goes in as a plain int: environments use it as a key, which an array cannot be.
+    as_action = int if isinstance(env.action_space, gymnasium.spaces.Discrete) else np.asarray
+    observation, _ = env.reset(seed=seed)
+    if on_frame is not None:
+        on_frame(_render(env))
+    total, length, ended = 0.0, 0, False
+    while not ended:
+        action, _ = model.predict(observation, deterministic=deterministic)
+        observation, reward, terminated, truncated, _ = env.step(as_action(action))
+        total += float(reward)
+        length += 1
+        ended = terminated or truncated
+        if on_frame is not None:
+            on_frame(_render(env))
+    return total, length
+
+
+def _render(env: gymnasium.Env[Any, Any]) -> np.ndarray:
+    frame = env.render()
+    if not (isinstance(frame, np.ndarray) and frame.ndim == 3 and frame.shape[-1] == 3):
+        raise UserError(
+            "frames need an environment that renders RGB arrays, made with render_mode='rgb_array', "
+            f"but its render_mode is {env.render_mode!r} and it rendered {type(frame).__name__}"
+        )
+    return frame

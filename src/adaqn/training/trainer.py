@@ -1,0 +1,160 @@
+"""The only environment loop: it asks the agent what is due, does it, steps the environments and tells the observers."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from adaqn.agents.protocol import Agent, Clock, Operation
+from adaqn.checkpoint import Snapshot
+from adaqn.envs.environments import Environments
+from adaqn.envs.episode import EpisodePosition
+from adaqn.replay.protocol import Replay
+from adaqn.training.observers import Episode, Observer
+
+RECENT = 100  # episodes over which the training return is averaged in logs
+
+
+class Trainer:
+    """All that a run is: the agent's state, the replay buffer, the generators, the environments and the clock."""
+
+    def __init__(self, agent: Agent, environments: Environments, replay: Replay, seed: int) -> None:
+        self.agent = agent
+        self.environments = environments
+        self.replay = replay
+        self.seed = seed
+        for_weights, *others = np.random.SeedSequence(seed).spawn(4)
+        self._agent_rng, self._environment_rng, self._replay_rng = map(np.random.default_rng, others)
+        self.state: Any = agent.init(int(for_weights.generate_state(1)[0]))
+        self.clock = Clock()
+        self.updates = 0
+        self.episodes = 0
+        self.recent_episodes: deque[Episode] = deque(maxlen=RECENT)
+        self.stop_reason: str | None = None
+        self.interrupted = False
+        self._ended = np.zeros(environments.count, bool)
+        self._started = False  # the environments have been reset
+
+    def stop(self, reason: str) -> None:
+        """End the run after the current step, as if it were its last."""
+        self.stop_reason = reason
+
+    def interrupt(self, reason: str) -> None:
+        """Leave the loop after the current step; the run is not over, and goes on exactly where it was."""
+        self.stop_reason = reason
+        self.interrupted = True
+
+    def run(self, until: int, observers: Sequence[Observer] = ()) -> None:
+        """Go on until this many environment steps have been taken, or somebody asked to stop or interrupted.
+
+        An interrupted run keeps what is due for its last step undone: the last update and the next action are one
+        program, and doing them apart could differ in the last bit.
+        """
+        self.stop_reason = None
+        self.interrupted = False
+        try:
+            if not self._started:
+                self.environments.reset(self._environment_rng)
+                self._started = True
+            for observer in observers:
+                observer.on_start(self)
+            while self.clock.step < until and self.stop_reason is None:
+                self._step(self._settle(observers, act=True), observers)
+            if not self.interrupted:
+                self._settle(observers, act=False)
+                for observer in observers:
+                    observer.on_finish(self)
+        finally:
+            for observer in observers:
+                observer.on_close(self)
+
+    def _settle(self, observers: Sequence[Observer], act: bool) -> np.ndarray:
+        """Do all that is due up to the current step, and choose the next actions.
+
+        The last update and the choice of actions are one dispatch where nothing comes between them.
+        """
+        agent, clock = self.agent, self.clock
+        due = agent.plan(self.state, clock, self._ended)
+        fused = act and bool(due) and due[-1] is Operation.UPDATE
+        for operation in due[:-1] if fused else due:
+            if operation is Operation.UPDATE:
+                self.state = agent.update(self.state, self._batch(), self._agent_rng)
+            else:
+                self.state, event = agent.perform(self.state, operation, clock, self._agent_rng)
+                for observer in observers:
+                    observer.on_event(self, event)
+        actions = np.zeros(0)
+        if fused:
+            self.state, actions = agent.update_and_act(
+                self.state, self._batch(), self.environments.observations, clock, self._agent_rng
+            )
+        elif act:
+            self.state, actions = agent.act(self.state, self.environments.observations, clock, self._agent_rng)
+        self.clock = clock._replace(settled=clock.step)
+        return actions
+
+    def _batch(self) -> Any:
+        self.updates += 1
+        return self.replay.sample(self._replay_rng, self.agent.batch_size)
+
+    def _step(self, actions: np.ndarray, observers: Sequence[Observer]) -> None:
+        environments = self.environments
+        transitions = environments.step(actions, self._environment_rng)
+        self.replay.add(transitions)
+        self.clock = self.clock._replace(step=self.clock.step + environments.count)
+        self._ended = transitions.terminated | transitions.truncated
+        for finished in environments.finished:
+            self.episodes += 1
+            episode = Episode(self.clock.step, finished.total, finished.length)
+            self.recent_episodes.append(episode)
+            for observer in observers:
+                observer.on_episode(self, episode)
+        for observer in observers:
+            observer.on_step(self)
+
+    def snapshot(self) -> Snapshot:
+        """All of the run except the replay buffer, whose rows are kept apart."""
+        agent_arrays, agent_meta = self.agent.to_arrays(self.state)
+        arrays = {f"agent/{name}": array for name, array in agent_arrays.items()}
+        arrays["environments/observations"] = np.array(self.environments.observations)
+        arrays["environments/ended"] = self._ended
+        episodes = []
+        for index, position in enumerate(self.environments.position()):
+            arrays[f"environments/actions/{index}"] = position.actions
+            episodes.append({"seed": position.seed, "total": position.total, "length": position.length})
+        meta = {
+            "agent": agent_meta,
+            "clock": self.clock._asdict(),
+            "updates": self.updates,
+            "episodes": self.episodes,
+            "recent_episodes": [list(episode) for episode in self.recent_episodes],
+            "environments": episodes,
+            "generators": {name: rng.bit_generator.state for name, rng in self._generators().items()},
+        }
+        return Snapshot(arrays, meta)
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Stand where the run stood when `snapshot` was called; the replay buffer is restored by the caller."""
+        arrays, meta = snapshot
+        prefix = "agent/"
+        agent_arrays = {name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)}
+        self.state = self.agent.from_arrays(agent_arrays, meta["agent"])
+        self.clock = Clock(**meta["clock"])
+        self.updates = meta["updates"]
+        self.episodes = meta["episodes"]
+        self.recent_episodes = deque((Episode(*e) for e in meta["recent_episodes"]), maxlen=RECENT)
+        for name, rng in self._generators().items():
+            rng.bit_generator.state = meta["generators"][name]
+        self._ended = np.array(arrays["environments/ended"])
+        positions = tuple(
+            EpisodePosition(actions=arrays[f"environments/actions/{index}"], **episode)
+            for index, episode in enumerate(meta["environments"])
+        )
+        self.environments.restore(positions, arrays["environments/observations"], self._environment_rng)
+        self._started = True
+
+    def _generators(self) -> dict[str, np.random.Generator]:
+        return {"agent": self._agent_rng, "environment": self._environment_rng, "replay": self._replay_rng}

@@ -1,0 +1,18 @@
+"""How JAX is set up for the whole suite; it must happen before anything imports jax."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+os.environ["JAX_PLATFORMS"] = "cpu"
+# pytest -n runs a process per core, so more threads in each would only get in each other's way.
+os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+# (B,) - (B, 1) broadcasts to (B, B) silently; here it is an error.
+os.environ["JAX_NUMPY_RANK_PROMOTION"] = "raise"
+# The programs that one run of the suite compiled are there for the next.
+os.environ.pop("JAX_COMPILATION_CACHE_DIR", None)
+os.environ["ADAQN_CACHE_DIR"] = str(Path(__file__).resolve().parent.parent / ".pytest_cache" / "xla")
+# No window, no sound device, no matter which test renders or plots.
+os.environ["SDL_VIDEODRIVER"] = "dummy"
+os.environ["MPLBACKEND"] = "Agg"

@@ -1,0 +1,9 @@
+"""Box2D's bindings crash the interpreter where a warning in their import is an error, as it is in tests."""
+
+from __future__ import annotations
+
+import warnings
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    import Box2D  # noqa: F401

@@ -1,0 +1,62 @@
+"""Which spaces are accepted, and the sentences for those that are not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from adaqn.envs.spaces import (
+    observation_dtype,
+    require_box_actions,
+    require_box_observations,
+    require_discrete_actions,
+)
+from adaqn.errors import UserError
+
+BOX = spaces.Box(-1.0, 1.0, (2,))
+
+
+def test_fitting_spaces_are_returned() -> None:
+    actions = spaces.Discrete(3)
+    assert require_box_observations(BOX) is BOX
+    assert require_box_actions(BOX) is BOX
+    assert require_discrete_actions(actions) is actions
+
+
+@pytest.mark.parametrize(
+    ("space", "kind"),
+    [
+        (spaces.Dict({"a": BOX}), "Dict"),
+        (spaces.Tuple([BOX]), "Tuple"),
+        (spaces.Discrete(4), "Discrete"),
+        (spaces.MultiBinary(4), "MultiBinary"),
+    ],
+)
+def test_other_observations_are_named(space: spaces.Space, kind: str) -> None:
+    with pytest.raises(UserError, match=f"the observation space must be a Box, but it is a {kind} "):
+        require_box_observations(space)
+
+
+def test_actions_of_the_other_kind_are_named() -> None:
+    with pytest.raises(UserError, match=r"must be Discrete, but it is a Box; algorithms .* SAC"):
+        require_discrete_actions(BOX)
+    with pytest.raises(UserError, match=r"must be a Box, but it is a Discrete; algorithms .* DQN"):
+        require_box_actions(spaces.Discrete(2))
+    with pytest.raises(UserError, match=r"must be a Box, but it is a MultiDiscrete$"):
+        require_box_actions(spaces.MultiDiscrete([2, 2]))
+
+
+def test_box_actions_must_be_finite_vectors_of_floats() -> None:
+    with pytest.raises(UserError, match=r"finite limits, but they are \[-inf\] and \[1\.\]"):
+        require_box_actions(spaces.Box(-np.inf, 1.0, (1,)))
+    with pytest.raises(UserError, match=r"one dimension, but its shape is \(2, 3\)"):
+        require_box_actions(spaces.Box(-1.0, 1.0, (2, 3)))
+    with pytest.raises(UserError, match="its dtype int32"):
+        require_box_actions(spaces.Box(0, 5, (2,), np.int32))
+
+
+def test_only_images_stay_bytes() -> None:
+    assert observation_dtype(spaces.Box(0, 255, (8, 8, 1), np.uint8)) == np.uint8
+    assert observation_dtype(spaces.Box(0, 255, (128,), np.uint8)) == np.float32
+    assert observation_dtype(spaces.Box(0.0, 1.0, (8, 8, 1), np.float64)) == np.float32

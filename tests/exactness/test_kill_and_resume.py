@@ -1,0 +1,140 @@
+"""A run that was killed at any point and resumed is, to the byte, the run that was not."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+KILLED_RUN = Path(__file__).with_name("killed_run.py")
+STEPS = 900
+
+
+def arguments(env: str, n_envs: int, run_dir: Path, **changes: str) -> list[str]:
+    flags = {
+        "env": env,
+        "steps": str(STEPS),
+        "n-envs": str(n_envs),
+        "seed": "7",
+        "learning-starts": "100",
+        "buffer-size": "400",
+        "target-update-interval": "50",
+        "exploration-steps": "200",
+        "checkpoint-interval": "200",
+        "log-interval": "100",
+        "eval-interval": "300",
+        "eval-episodes": "2",
+        "run-dir": str(run_dir),
+    } | changes
+    return ["train", *(part for name, value in flags.items() for part in (f"--{name}", value)), "--quiet",
+            "--grid", "hidden=8x8,12"]  # fmt: skip
+
+
+def adaqn(*given: str, before: list[str] | None = None) -> subprocess.CompletedProcess[str]:
+    program = [str(KILLED_RUN), *before, "--"] if before else ["-m", "adaqn.cli"]
+    return subprocess.run([sys.executable, *program, *given], capture_output=True, text=True, timeout=300)
+
+
+def exact_contents(run_dir: Path) -> dict[str, object]:
+    names = ("config.yaml", "episodes.csv", "selection.csv", "members.jsonl", "evaluations.csv")
+    contents: dict[str, object] = {name: (run_dir / name).read_bytes() for name in names}
+    summary = json.loads((run_dir / "summary.json").read_text())
+    del summary["time"]
+    return contents | {"summary.json": summary}
+
+
+@pytest.fixture(scope="module", params=[("CartPole-v1", 1), ("CartPole-v1", 3), ("LunarLander-v3", 1), ("LunarLander-v3", 3)])
+def reference(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, int, Path]:
+    env, n_envs = request.param
+    run_dir = tmp_path_factory.mktemp("reference") / "run"
+    done = adaqn(*arguments(env, n_envs, run_dir))
+    assert done.returncode == 0, done.stderr
+    return env, n_envs, run_dir
+
+
+# Before the first update, between two checkpoints, right after one; while a checkpoint is renamed into place, and
+# while one is being written (the fsyncs before are those of the files that it counts on).
+POINTS = [["step", "60"], ["step", "437"], ["step", "601"], ["replace", "4"], ["fsync", "14"]]
+
+
+@pytest.mark.parametrize("point", POINTS, ids=lambda point: "-".join(point))
+def test_killed_and_resumed_is_uninterrupted(reference: tuple[str, int, Path], point: list[str], tmp_path: Path) -> None:
+    env, n_envs, whole = reference
+    run_dir = tmp_path / "run"
+    killed = adaqn(*arguments(env, n_envs, run_dir), before=point)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert not (run_dir / "summary.json").exists()
+    resumed = adaqn("resume", str(run_dir), "--quiet")
+    assert resumed.returncode == 0, resumed.stderr
+    assert exact_contents(run_dir) == exact_contents(whole)
+
+
+def test_killed_again_and_again(reference: tuple[str, int, Path], tmp_path: Path) -> None:
+    env, n_envs, whole = reference
+    run_dir = tmp_path / "run"
+    adaqn(*arguments(env, n_envs, run_dir), before=["step", "230"])
+    for step in ("410", "640"):
+        assert adaqn("resume", str(run_dir), "--quiet", before=["step", step]).returncode == -signal.SIGKILL
+    assert adaqn("resume", str(run_dir), "--quiet").returncode == 0
+    assert exact_contents(run_dir) == exact_contents(whole)
+
+
+def test_torn_checkpoint_falls_back_to_the_one_before(reference: tuple[str, int, Path], tmp_path: Path) -> None:
+    env, n_envs, whole = reference
+    run_dir = tmp_path / "run"
+    adaqn(*arguments(env, n_envs, run_dir), before=["step", "750"])
+    newest = max((run_dir / "checkpoint").glob("step-*.zip"))
+    newest.write_bytes(newest.read_bytes()[: newest.stat().st_size // 2])
+    resumed = adaqn("resume", str(run_dir), "--quiet")
+    assert resumed.returncode == 0, resumed.stderr
+    assert "warning" in resumed.stderr and newest.name in resumed.stderr
+    assert exact_contents(run_dir) == exact_contents(whole)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_signals_leave_a_resumable_run(number: signal.Signals, tmp_path: Path) -> None:
+    run_dir, whole = tmp_path / "run", tmp_path / "whole"
+    adaqn(*arguments("CartPole-v1", 1, whole, steps="6000"))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "adaqn.cli", *arguments("CartPole-v1", 1, run_dir, steps="6000")],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    # Some rows of target updates are there: it is in the middle of learning.
+    deadline = time.monotonic() + 120
+    selection = run_dir / "selection.csv"
+    while not (selection.exists() and selection.read_text().count("\n") > 8) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    os.kill(process.pid, number)
+    output, _ = process.communicate(timeout=120)
+    assert process.returncode == 128 + number
+    assert f"adaqn resume {run_dir}" in output
+    assert not (run_dir / "summary.json").exists()
+    assert adaqn("resume", str(run_dir), "--quiet").returncode == 0
+    assert exact_contents(run_dir) == exact_contents(whole)
+
+
+def test_watching_changes_no_byte(tmp_path: Path) -> None:
+    runs = []
+    for index, interval in enumerate(("37", "300")):
+        run_dir = tmp_path / str(index)
+        changes = {"log-interval": interval, "checkpoint-interval": interval, "eval-interval": interval}
+        assert adaqn(*arguments("CartPole-v1", 1, run_dir, **changes)).returncode == 0
+        contents = exact_contents(run_dir)
+        del contents["config.yaml"], contents["evaluations.csv"]  # these two say how it was watched
+        runs.append(contents)
+    assert runs[0] == runs[1]
+
+
+def test_another_seed_gives_another_run(tmp_path: Path) -> None:
+    episodes = []
+    for seed in ("1", "2"):
+        adaqn(*arguments("CartPole-v1", 1, tmp_path / seed, seed=seed, steps="300"))
+        episodes.append((tmp_path / seed / "episodes.csv").read_bytes())
+    assert episodes[0] != episodes[1]

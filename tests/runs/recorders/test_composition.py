@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from adaqn.runs.directory import RunDirectory
+from adaqn.runs.recorders.composition import recorders_for
+from adaqn.training.observers import Observer
+
+
+def test_a_run_leaves_the_files_of_its_directory(tmp_path: Path, trainer: Any) -> None:
+    run = recorders_for(RunDirectory.create(tmp_path), log_interval=50, checkpoint_interval=50)
+    trainer.run(100, run.observers())
+    names = {"episodes.csv", "selection.csv", "members.jsonl", "progress.csv", "summary.json"}
+    assert {path.name for path in tmp_path.iterdir()} == names | {"tensorboard", "checkpoint"}
+    # All of them are known to be a run's own.
+    RunDirectory.create(tmp_path, force=True)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_checkpoints_come_after_callbacks_and_the_summary_is_last(tmp_path: Path) -> None:
+    run = recorders_for(RunDirectory(tmp_path), log_interval=50, checkpoint_interval=50)
+    callback = Observer()
+    assert run.observers([callback])[-3:] == [callback, run.checkpointer, run.summary]
+    assert run.observers()[:-2] == list(run.recorders)
+
+
+def test_wandb_is_told_the_project_the_directory_and_the_configuration(
+    tmp_path: Path, trainer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[dict[str, Any]] = []
+
+    def init(**options: Any) -> Any:
+        begun.append(options)
+        return SimpleNamespace(log=lambda metrics, step: None, finish=lambda: None)
+
+    monkeypatch.setitem(sys.modules, "wandb", SimpleNamespace(init=init))
+    run = recorders_for(
+        RunDirectory.create(tmp_path / "lander"),
+        log_interval=50,
+        checkpoint_interval=50,
+        wandb_project="moon",
+        config={"seed": 3},
+    )
+    trainer.run(100, run.observers())
+    [options] = begun
+    assert (options["project"], options["name"], options["config"]) == ("moon", "lander", {"seed": 3})
+    assert options["dir"] == str(tmp_path / "lander")

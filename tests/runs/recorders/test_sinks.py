@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tensorboardX.record_writer import masked_crc32c
+
+from adaqn.errors import UserError
+from adaqn.runs.recorders.sinks import CsvSink, TensorBoardSink, WandbSink
+
+
+def csv_text(path: Path) -> list[str]:
+    return (path / "progress.csv").read_bytes().decode().split("\n")
+
+
+def test_csv_writes_empty_cells_for_what_has_no_value(tmp_path: Path) -> None:
+    sink = CsvSink(tmp_path / "progress.csv")
+    sink.open(0)
+    sink.write(10, {"time/total_timesteps": 10, "rollout/ep_rew_mean": None, "train/loss": 0.1})
+    sink.write(20, {"time/total_timesteps": 20, "rollout/ep_rew_mean": 1.5, "train/loss": float("nan")})
+    sink.close()
+    assert csv_text(tmp_path) == [
+        "time/total_timesteps,rollout/ep_rew_mean,train/loss",
+        "10,,0.1",
+        "20,1.5,nan",
+        "",
+    ]
+
+
+def test_csv_takes_a_new_tag_as_a_new_column(tmp_path: Path) -> None:
+    sink = CsvSink(tmp_path / "progress.csv")
+    sink.open(0)
+    sink.write(10, {"time/total_timesteps": 10, "a": 1.0})
+    sink.write(20, {"time/total_timesteps": 20, "b,c": 2.0})
+    sink.write(30, {"time/total_timesteps": 30, "a": 3.0, "b,c": 4.0})
+    assert csv_text(tmp_path) == ['time/total_timesteps,a,"b,c"', "10,1.0,", "20,,2.0", "30,3.0,4.0", ""]
+
+
+def test_csv_of_a_resumed_run_loses_torn_and_later_rows(tmp_path: Path) -> None:
+    (tmp_path / "progress.csv").write_text("time/total_timesteps,a\n10,1.0\n20,2.0\n30,3.0\n40,4")
+    sink = CsvSink(tmp_path / "progress.csv")
+    sink.open(20)
+    assert csv_text(tmp_path) == ["time/total_timesteps,a", "10,1.0", "20,2.0", ""]
+    sink.write(25, {"time/total_timesteps": 25, "a": 2.5})
+    assert csv_text(tmp_path) == ["time/total_timesteps,a", "10,1.0", "20,2.0", "25,2.5", ""]
+
+
+def test_csv_survives_a_torn_header(tmp_path: Path) -> None:
+    (tmp_path / "progress.csv").write_text("time/total_ti")
+    sink = CsvSink(tmp_path / "progress.csv")
+    sink.open(0)
+    sink.write(10, {"time/total_timesteps": 10})
+    assert csv_text(tmp_path) == ["time/total_timesteps", "10", ""]
+
+
+def tensorboard_events(directory: Path) -> list[Any]:
+    event: Any = importlib.import_module("tensorboardX.proto.event_pb2").Event  # has no types
+    events: list[Any] = []
+    for name in sorted(os.listdir(directory)):
+        data = (directory / name).read_bytes()
+        while data:
+            length = int.from_bytes(data[:8], "little")
+            assert int.from_bytes(data[8:12], "little") == masked_crc32c(data[:8])
+            events.append(event.FromString(data[12 : 12 + length]))
+            data = data[16 + length :]
+    return events
+
+
+def test_tensorboard_gets_the_finite_scalars(tmp_path: Path) -> None:
+    sink = TensorBoardSink(tmp_path)
+    sink.open(0)
+    sink.write(10, {"rollout/ep_rew_mean": None, "train/loss": 0.5, "ada/loss_1": float("inf")})
+    sink.close()
+    sink.close()
+    values = [(e.step, v.tag, v.simple_value) for e in tensorboard_events(tmp_path) for v in e.summary.value]
+    assert values == [(10, "train/loss", 0.5)]
+
+
+def test_tensorboard_of_a_resumed_run_hides_later_steps(tmp_path: Path) -> None:
+    sink = TensorBoardSink(tmp_path)
+    sink.open(20)
+    sink.close()
+    starts = [e.step for e in tensorboard_events(tmp_path) if e.HasField("session_log")]
+    assert starts == [21]
+
+
+def test_wandb_that_is_not_installed_is_told_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "wandb", None)
+    with pytest.raises(UserError, match=r"not installed: pip install adaqn\[wandb\]"):
+        WandbSink(tmp_path / "wandb", "project", "name", {})
+
+
+class FakeWandb:
+    """Keeps what a run was begun with and told."""
+
+    def __init__(self) -> None:
+        self.calls: list[object] = []
+
+    def init(self, **options: object) -> FakeWandb:
+        self.calls.append(options)
+        return self
+
+    def log(self, metrics: dict[str, float], step: int) -> None:
+        self.calls.append((step, metrics))
+
+    def finish(self) -> None:
+        self.calls.append("finish")
+
+
+def test_wandb_is_given_the_metrics_and_resumed_under_its_id(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake = FakeWandb()
+    monkeypatch.setitem(sys.modules, "wandb", fake)
+    ids: list[str] = []
+    for step, resume in ((0, None), (20, "allow"), (0, None)):
+        fake.calls.clear()
+        sink = WandbSink(tmp_path / "wandb", "project", "lander", {"seed": 3})
+        sink.open(step)
+        sink.write(step + 10, {"rollout/ep_rew_mean": None, "train/loss": 0.5})
+        sink.close()
+        options, *rest = fake.calls
+        assert isinstance(options, dict)
+        ids.append(options.pop("id"))
+        assert options == {
+            "dir": str(tmp_path),
+            "project": "project",
+            "name": "lander",
+            "config": {"seed": 3},
+            "resume": resume,
+        }
+        assert rest == [(step + 10, {"train/loss": 0.5}), "finish"]
+    assert ids[0] == ids[1] != ids[2]
+
+
+def test_wandb_itself_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("wandb")
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    monkeypatch.setenv("WANDB_SILENT", "true")
+    sink = WandbSink(tmp_path / "wandb", "project", "lander", {"seed": 3})
+    sink.open(0)
+    sink.write(10, {"train/loss": 0.5})
+    sink.close()
+    [log] = (tmp_path / "wandb").glob("offline-run-*/run-*.wandb")
+    content = log.read_bytes()
+    assert b"train/loss" in content
+    assert b"lander" in content

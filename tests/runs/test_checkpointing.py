@@ -1,0 +1,189 @@
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from adaqn.checkpoint import CheckpointStore
+from adaqn.errors import CheckpointError
+from adaqn.runs.checkpointing import Checkpointer
+from adaqn.runs.directory import RunDirectory
+from adaqn.runs.recorders.composition import RunRecorders, recorders_for
+from adaqn.runs.recorders.exact_file import ExactFile
+from adaqn.training.observers import Observer
+
+EXACT = ("episodes.csv", "selection.csv", "members.jsonl")
+STEPS = 200
+
+
+class Killed(BaseException):
+    """The process is gone."""
+
+
+class KilledAt(Observer):
+    """Ends the run at a step, before anything else hears of the step."""
+
+    def __init__(self, step: int) -> None:
+        self.step = step
+
+    def on_step(self, trainer: Any) -> None:
+        if trainer.clock.step >= self.step:
+            raise Killed
+
+
+class StoppedAt(KilledAt):
+    def on_step(self, trainer: Any) -> None:
+        if trainer.clock.step >= self.step:
+            trainer.stop("SIGTERM")
+
+
+class Saves(CheckpointStore):
+    """Notes at which steps something was saved, with which size of episodes.csv."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory, segment_rows=8)
+        self.saved: list[int] = []
+
+    def save(self, step: int, snapshot: Any, replay: Any) -> None:
+        super().save(step, snapshot, replay)
+        self.saved.append(step)
+
+
+def recorders(path: Path, checkpoint_interval: int = 30, log_interval: int = 17) -> RunRecorders:
+    path.mkdir(exist_ok=True)
+    return recorders_for(
+        RunDirectory(path), log_interval=log_interval, checkpoint_interval=checkpoint_interval
+    )
+
+
+def exact(path: Path) -> dict[str, bytes]:
+    return {name: (path / name).read_bytes() for name in EXACT}
+
+
+def test_it_saves_at_the_start_each_interval_and_the_end(tmp_path: Path, new_trainer: Any) -> None:
+    store = Saves(tmp_path)
+    new_trainer(n_envs=2).run(100, [Checkpointer(store, 30)])
+    assert store.saved == [0, 30, 60, 90, 100]
+    store = Saves(tmp_path / "b")
+    new_trainer(n_envs=7).run(100, [Checkpointer(store, 30)])
+    assert store.saved == [0, 35, 63, 91, 105]
+
+
+def test_it_saves_on_request_and_only_once(tmp_path: Path, trainer: Any) -> None:
+    store = Saves(tmp_path)
+    checkpointer = Checkpointer(store, 1000)
+
+    class Signal(Observer):
+        def on_step(self, trainer: Any) -> None:
+            if trainer.clock.step == 40:
+                checkpointer.request()
+
+    trainer.run(100, [Signal(), checkpointer])
+    assert store.saved == [0, 40, 100]
+
+
+def test_it_saves_when_stopped_also_by_somebody_after_it(tmp_path: Path, trainer: Any) -> None:
+    store = Saves(tmp_path)
+    trainer.run(100, [Checkpointer(store, 1000), StoppedAt(52)])
+    assert store.saved == [0, 52]
+
+
+def test_after_an_error_the_last_checkpoint_stays(tmp_path: Path, trainer: Any) -> None:
+    store = Saves(tmp_path)
+
+    class Fails(StoppedAt):
+        def on_step(self, trainer: Any) -> None:
+            super().on_step(trainer)
+            if trainer.stop_reason:
+                raise RuntimeError("half done")
+
+    with pytest.raises(RuntimeError, match="half done"):
+        trainer.run(100, [Checkpointer(store, 30), Fails(52)])
+    assert store.saved == [0, 30]
+
+
+def test_the_exact_files_are_synced_and_measured_before_a_checkpoint(
+    tmp_path: Path, trainer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order: list[str] = []
+    file = ExactFile(tmp_path / "episodes.csv")
+    file.append("step,return,length\n")
+    monkeypatch.setattr(file, "sync", lambda: order.append("sync"))
+    store = Saves(tmp_path / "checkpoint")
+    monkeypatch.setattr(store, "save", lambda step, snapshot, replay: order.append(snapshot.meta["files"]))
+    Checkpointer(store, 30, [file]).on_start(trainer)
+    file.close()
+    assert order == ["sync", {"episodes.csv": 19}]
+
+
+@pytest.mark.parametrize(
+    ("end", "step", "restored"),
+    [
+        *((KilledAt, 2, 0), (KilledAt, 58, 30), (KilledAt, 60, 30), (KilledAt, 62, 60), (KilledAt, 200, 180)),
+        *((StoppedAt, 2, 2), (StoppedAt, 58, 58), (StoppedAt, 60, 60), (StoppedAt, 200, 200)),
+    ],
+)
+def test_interrupted_and_resumed_is_uninterrupted_to_the_byte(
+    tmp_path: Path, new_trainer: Any, end: type[KilledAt], step: int, restored: int
+) -> None:
+    whole = new_trainer()
+    whole.run(STEPS, recorders(tmp_path / "whole").observers())
+
+    first = recorders(tmp_path / "parts")
+    with contextlib.suppress(Killed):
+        new_trainer().run(STEPS, first.observers([end(step)]))
+    # A line that was half written when the process went away.
+    with (tmp_path / "parts/episodes.csv").open("a") as file:
+        file.write("99,0.")
+
+    resumed = new_trainer()
+    second = recorders(tmp_path / "parts", checkpoint_interval=25, log_interval=11)
+    assert second.checkpointer.restore(resumed)
+    assert resumed.clock.step == restored
+    resumed.run(STEPS, second.observers())
+    assert exact(tmp_path / "parts") == exact(tmp_path / "whole")
+    assert len(exact(tmp_path / "whole")["episodes.csv"].splitlines()) > 20
+    assert resumed.snapshot().meta == whole.snapshot().meta
+    span = whole.replay.oldest, whole.replay.added
+    assert (resumed.replay.oldest, resumed.replay.added) == span
+    assert (
+        resumed.replay.rows(*span)["observation"].tolist() == whole.replay.rows(*span)["observation"].tolist()
+    )
+
+
+def test_a_run_killed_before_its_first_checkpoint_begins_anew(tmp_path: Path, new_trainer: Any) -> None:
+    new_trainer().run(STEPS, recorders(tmp_path / "whole").observers())
+    (tmp_path / "parts").mkdir()
+    (tmp_path / "parts/episodes.csv").write_text("step,return,length\n")
+    (tmp_path / "parts/selection.csv").write_text("step,targ")
+    again, trainer = recorders(tmp_path / "parts"), new_trainer()
+    assert again.checkpointer.restore(trainer) is False
+    trainer.run(STEPS, again.observers())
+    assert exact(tmp_path / "parts") == exact(tmp_path / "whole")
+
+
+def test_results_are_not_cut_because_the_checkpoints_are_gone(tmp_path: Path, trainer: Any) -> None:
+    episodes = "step,return,length\n8,1.0,4\n"
+    (tmp_path / "episodes.csv").write_text(episodes)
+    with pytest.raises(CheckpointError, match="there is no checkpoint in"):
+        recorders(tmp_path).checkpointer.restore(trainer)
+    assert (tmp_path / "episodes.csv").read_text() == episodes
+
+
+def test_missing_lines_are_an_error(tmp_path: Path, new_trainer: Any) -> None:
+    new_trainer().run(STEPS, recorders(tmp_path).observers([StoppedAt(100)]))
+    size = (tmp_path / "episodes.csv").stat().st_size
+    (tmp_path / "episodes.csv").write_text("step,return,length\n")
+    with pytest.raises(CheckpointError, match=f"episodes.csv has 19 bytes, but .* when it had {size}"):
+        recorders(tmp_path).checkpointer.restore(new_trainer())
+
+
+def test_time_goes_on_from_where_it_was(tmp_path: Path, new_trainer: Any) -> None:
+    first = recorders(tmp_path)
+    first.checkpointer._stopwatch.set(3600.0)
+    new_trainer().run(STEPS, first.observers([StoppedAt(100)]))
+    second = recorders(tmp_path)
+    second.checkpointer.restore(new_trainer())
+    assert 3600.0 < second.checkpointer._stopwatch.elapsed < 3700.0

@@ -1,0 +1,346 @@
+"""The console: what it says of a run, within the width of the terminal, and without slowing the loop down."""
+
+from __future__ import annotations
+
+import io
+import re
+import timeit
+from collections import deque
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from rich.console import Console
+
+from adaqn.agents.protocol import Clock, MemberReport, TargetUpdate
+from adaqn.hyperparameters import Convolution, Hyperparameters, grid
+from adaqn.runs.console import ConsoleReporter, Memory, ProgressLine, bytes_label, duration_label
+from adaqn.training.observers import Episode, Observer
+
+FOUR = grid(hidden=[(25, 25), (50, 50), (100, 100), (200, 200)])
+
+
+class FakeAgent:
+    def __init__(self, reports: tuple[MemberReport, ...]) -> None:
+        self.reports = reports
+
+    def metrics(self, state: Any, clock: Clock) -> dict[str, float]:
+        return {"ada/target_member": float(state)}
+
+    def report(self, state: Any) -> tuple[MemberReport, ...]:
+        return self.reports
+
+
+def make_trainer(
+    members: Sequence[Hyperparameters] = FOUR, start: int = 0, count: int = 1, diverged: int = -1
+) -> Any:
+    """What observers see of a trainer; its state is the target member, member k was selected k + 1 %."""
+    reports = [MemberReport(m, 7.0 + k, (k + 1) / 100, k == diverged) for k, m in enumerate(members)]
+    environments = SimpleNamespace(
+        name="LunarLander-v3",
+        count=count,
+        observation_space=gymnasium.spaces.Box(-1, 1, (8,), np.float32),
+        action_space=gymnasium.spaces.Discrete(4),
+    )
+    return SimpleNamespace(
+        clock=Clock(start, start, 1000),
+        agent=FakeAgent(tuple(reports)),
+        state=1,
+        seed=42,
+        environments=environments,
+        episodes=0,
+        recent_episodes=deque(maxlen=100),
+        stop_reason=None,
+    )
+
+
+class Timer:
+    """A hundred steps a second."""
+
+    def __init__(self, trainer: Any) -> None:
+        self.trainer = trainer
+        self.asked = 0
+
+    def __call__(self) -> float:
+        self.asked += 1
+        return self.trainer.clock.step / 100
+
+
+def make_console(width: int = 80, terminal: bool = False) -> Console:
+    return Console(
+        file=io.StringIO(), width=width, force_terminal=terminal, highlight=False, color_system=None
+    )
+
+
+def text_of(console: Console) -> str:
+    assert isinstance(console.file, io.StringIO)
+    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", console.file.getvalue()).replace("\r", "\n")
+
+
+def lines_of(console: Console) -> list[str]:
+    return [line.rstrip() for line in text_of(console).split("\n") if line.strip()]
+
+
+def make_reporter(
+    trainer: Any, console: Console, run_directory: Path | None = Path("runs/lander")
+) -> ConsoleReporter:
+    return ConsoleReporter(
+        algorithm="adadqn",
+        steps=1000,
+        gamma=0.99,
+        memory=Memory(3_400_000, 210_000),
+        run_directory=run_directory,
+        console=console,
+        timer=Timer(trainer),
+    )
+
+
+def go(trainer: Any, observer: Observer, until: int = 1000) -> None:
+    """The loop, with an episode of return 5 and one of return 10 in the middle."""
+    observer.on_start(trainer)
+    while trainer.clock.step < until and trainer.stop_reason is None:
+        trainer.clock = trainer.clock._replace(step=trainer.clock.step + 1)
+        if trainer.clock.step in (501, 502):
+            trainer.episodes += 1
+            trainer.recent_episodes.append(Episode(trainer.clock.step, 5.0 * trainer.episodes, 1))
+        observer.on_step(trainer)
+    if trainer.clock.step >= until:
+        observer.on_finish(trainer)
+    observer.on_close(trainer)
+
+
+def update(
+    step: int, target: int, losses: Sequence[float], newly_diverged: tuple[int, ...] = ()
+) -> TargetUpdate:
+    return TargetUpdate(step, target, tuple(losses), (1,) * len(losses), newly_diverged)
+
+
+def test_the_header_names_the_run_and_its_members() -> None:
+    console, trainer = make_console(), make_trainer(count=3)
+    make_reporter(trainer, console).on_start(trainer)
+    lines = lines_of(console)
+    facts = {line[:14].strip(): line[14:] for line in lines[:7]}
+    assert facts == {
+        "algorithm": "adadqn",
+        "environment": "LunarLander-v3 (3 in parallel)",
+        "observations": "Box (8,) float32",
+        "actions": "Discrete 4",
+        "seed": "42",
+        "steps": "1,000",
+        "memory": "replay 3.4 MB, parameters 210 kB",
+    }
+    assert lines[7].split() == [
+        "member",
+        "hidden",
+        "activation",
+        "optimizer",
+        "learning",
+        "rate",
+        "loss",
+        "discount",
+    ]
+    assert [line.split() for line in lines[9:]] == [
+        [str(k), hidden, "relu", "adam", "3e-4", "l2", "0.99"]
+        for k, hidden in enumerate(["25x25", "50x50", "100x100", "200x200"])
+    ]
+
+
+def test_members_with_everything_of_their_own_fit_into_80_columns() -> None:
+    member = Hyperparameters(
+        convolutions=(Convolution(32, 8, 4), Convolution(64, 4, 2)),
+        hidden=(512,),
+        activation="leaky_relu",
+        optimizer="optimistic_gradient_descent",
+        optimizer_options=(("eps", 1.5e-4),),
+        learning_rate=1.25e-5,
+        loss="log_cosh",
+        discount=0.995,
+    )
+    console, trainer = make_console(), make_trainer([member, member])
+    make_reporter(trainer, console).on_start(trainer)
+    text = text_of(console)
+    assert max(map(len, text.split("\n"))) <= 80
+    for part in ("32k8s4", "64k4s2", "512", "leaky_relu", "eps=", "1.25e-5", "log_cosh", "0.995"):
+        assert part in text, part
+
+
+def test_of_many_members_the_first_and_last_ten_are_listed() -> None:
+    console, trainer = make_console(), make_trainer(grid(hidden=[(n,) for n in range(100, 125)]))
+    make_reporter(trainer, console).on_start(trainer)
+    rows = [line.split()[:2] for line in lines_of(console)[9:]]
+    ten = [[str(k), str(100 + k)] for k in range(25)]
+    assert rows == [*ten[:10], ["…", "…"], *ten[15:]]
+
+
+def test_piped_there_is_a_line_every_twentieth_of_the_way() -> None:
+    console, trainer = make_console(), make_trainer()
+    go(trainer, ProgressLine(console=console, timer=Timer(trainer)))
+    lines = lines_of(console)
+    assert len(lines) == 20
+    assert lines[0] == "step 50 of 1,000 (5%)  100 steps/s  return -  left 0:10  target 1: 50x50"
+    assert lines[10] == "step 550 of 1,000 (55%)  100 steps/s  return 7.5  left 0:04  target 1: 50x50"
+    assert lines[-1].startswith("step 1,000 of 1,000 (100%)")
+
+
+@pytest.mark.parametrize(("start", "end", "count"), [(0, 7, 7), (900, 1000, 20), (0, 1001, 20)])
+def test_plain_lines_of_short_and_continued_runs(start: int, end: int, count: int) -> None:
+    console, trainer = make_console(), make_trainer(start=start)
+    go(trainer, ProgressLine(end, console, Timer(trainer)), until=end)
+    lines = lines_of(console)
+    assert len(lines) == count
+    assert lines[-1].startswith(f"step {end:,} of {end:,} (100%)")
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_the_live_line_fits_the_terminal_and_ends_complete(width: int) -> None:
+    long = grid(hidden=[(200, 200, 200), (25, 25, 25)], optimizer=["optimistic_gradient_descent", "adam"])
+    console, trainer = make_console(width, terminal=True), make_trainer(long)
+    go(trainer, ProgressLine(console=console, timer=Timer(trainer)))
+    lines = lines_of(console)
+    assert max(map(len, lines)) <= width
+    assert len(lines) == pytest.approx(10 / 0.25, rel=0.2), "about four states a second"
+    assert re.match(r"  0% +0 steps/s  return -  left -  ", lines[0])
+    assert re.match(r"100% ━* ?100 steps/s  return 7\.5  left 0", lines[-1])
+    assert lines[-1].count("━") == {40: 0, 80: 10, 200: 24}[width]
+    if width == 200:
+        assert lines[-1].endswith("target 1: 200x200x200 adam")
+
+
+def test_the_live_line_follows_the_speed_and_looks_at_the_time_seldom() -> None:
+    trainer = make_trainer()
+    timer = Timer(trainer)
+    line = ProgressLine(10_000, make_console(terminal=True), timer)
+    go(trainer, line, until=10_000)
+    assert timer.asked < 10_000 / 100 * 25, "twenty times a second"
+    assert timer.asked > 10_000 / 100 * 10
+
+
+def test_a_step_costs_less_than_a_microsecond() -> None:
+    trainer = make_trainer()
+    reporter = make_reporter(trainer, make_console(terminal=True))
+    reporter.on_start(trainer)
+    trainer.clock = trainer.clock._replace(step=0)
+    calls = 100_000
+    seconds = min(timeit.repeat(lambda: reporter.on_step(trainer), number=calls, repeat=3)) / calls
+    reporter.on_close(trainer)
+    assert seconds < 1e-6
+
+
+def test_the_target_is_that_of_the_last_target_update() -> None:
+    console, trainer = make_console(), make_trainer()
+    line = ProgressLine(console=console, timer=Timer(trainer))
+    line.on_start(trainer)
+    line.on_event(trainer, update(50, 3, [1.0] * 4))
+    trainer.clock = trainer.clock._replace(step=50)
+    line.on_step(trainer)
+    assert lines_of(console)[0].endswith("target 3: 200x200")
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_a_diverged_member_is_named_once(terminal: bool) -> None:
+    console, trainer = make_console(terminal=terminal), make_trainer()
+    line = ProgressLine(console=console, timer=Timer(trainer))
+    line.on_start(trainer)
+    line.on_event(trainer, update(1200, 0, [1.0, 1.0, np.inf, np.inf], newly_diverged=(2, 3)))
+    line.on_event(trainer, update(1400, 0, [1.0, 1.0, np.inf, np.inf], newly_diverged=(2,)))
+    line.on_close(trainer)
+    assert [line for line in lines_of(console) if "diverged" in line] == [
+        "step 1,200: member 2 (100x100) diverged and takes no part any more",
+        "step 1,200: member 3 (200x200) diverged and takes no part any more",
+    ]
+
+
+def test_in_the_end_the_members_and_what_to_do_next() -> None:
+    console, trainer = make_console(), make_trainer(diverged=2)
+    reporter = make_reporter(trainer, console)
+    reporter.on_event(trainer, update(1000, 3, [0.5, 12345.6, np.inf, 0.25]))
+    go(trainer, reporter)
+    lines = lines_of(console)
+    end = lines[next(i for i, line in enumerate(lines) if line.startswith("step 1,000")) + 1 :]
+    assert end[0] == "1,000 steps in 0:10 (100 steps/s), 2 episodes, return 7.5"
+    assert end[1].split() == ["member", "hyperparameters", "selected", "cumulated", "loss"]
+    assert [line.split() for line in end[3:7]] == [
+        ["0", "25x25", "1.0%", "0.5"],
+        ["1", "50x50", "2.0%", "1.235e+04", "target"],
+        ["2", "100x100", "3.0%", "-", "diverged"],
+        ["3", "200x200", "4.0%", "0.25"],
+    ]
+    assert end[7:] == [
+        "run directory  runs/lander",
+        "next           adaqn evaluate runs/lander --episodes 20",
+        "               adaqn picture runs/lander",
+    ]
+
+
+def test_without_a_target_update_the_losses_are_those_of_the_agent() -> None:
+    console, trainer = make_console(), make_trainer()
+    go(trainer, make_reporter(trainer, console, run_directory=None))
+    lines = lines_of(console)
+    assert lines[-1].split() == ["3", "200x200", "4.0%", "10"]
+
+
+def test_of_many_members_the_most_often_selected_are_shown_in_the_end() -> None:
+    console, trainer = make_console(), make_trainer(grid(hidden=[(n,) for n in range(100, 125)]))
+    go(trainer, make_reporter(trainer, console, run_directory=None))
+    lines = lines_of(console)
+    assert lines[-1].strip() == "the 20 most often selected of 25 members"
+    assert [int(line.split()[0]) for line in lines[-21:-1]] == list(range(24, 4, -1))
+
+
+def test_a_stopped_run_says_why_and_how_to_go_on() -> None:
+    console, trainer = make_console(), make_trainer()
+    reporter = make_reporter(trainer, console, Path("my runs/lander"))
+    reporter.on_start(trainer)
+    trainer.clock = trainer.clock._replace(step=300)
+    trainer.stop_reason = "interrupted"
+    reporter.on_close(trainer)
+    lines = lines_of(console)
+    assert "stopped at step 300 of 1,000: interrupted" in lines
+    assert lines[-4:-1] == [
+        "run directory  my runs/lander",
+        "next           adaqn resume 'my runs/lander'",
+        "               adaqn evaluate 'my runs/lander' --episodes 20",
+    ]
+
+
+def test_after_an_error_only_the_line_is_ended() -> None:
+    console, trainer = make_console(terminal=True), make_trainer()
+    reporter = make_reporter(trainer, console)
+    reporter.on_close(trainer)  # an error before the start
+    reporter.on_start(trainer)
+    before = text_of(console)
+    reporter.on_close(trainer)
+    assert "selected" not in text_of(console)
+    assert text_of(console).startswith(before)
+    assert isinstance(console.file, io.StringIO)
+    assert console.file.getvalue().rstrip().endswith("\x1b[?25h"), "the cursor is shown again"
+
+
+def test_a_resumed_run_counts_its_own_steps() -> None:
+    console, trainer = make_console(), make_trainer(start=400)
+    go(trainer, make_reporter(trainer, console))
+    lines = lines_of(console)
+    assert any(re.fullmatch(r"steps +1,000, from 400", line) for line in lines)
+    assert "600 steps in 0:06 (100 steps/s), 2 episodes, return 7.5" in lines
+
+
+def test_durations_and_sizes() -> None:
+    assert [duration_label(s) for s in (0.4, 59.7, 61, 3599, 3661, 90000)] == [
+        "0:00",
+        "1:00",
+        "1:01",
+        "59:59",
+        "1:01:01",
+        "25:00:00",
+    ]
+    assert [bytes_label(n) for n in (0, 999, 1234, 56_700_000, 7_056_000_000)] == [
+        "0 B",
+        "999 B",
+        "1.23 kB",
+        "56.7 MB",
+        "7.06 GB",
+    ]

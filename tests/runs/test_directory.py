@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from adaqn.errors import UserError
+from adaqn.runs.directory import RunDirectory
+
+WRITTEN = [
+    "config.yaml",
+    "episodes.csv",
+    "selection.csv",
+    "members.jsonl",
+    "evaluations.csv",
+    "trials.jsonl",
+    "progress.csv",
+    "summary.json",
+    ".summary.json.77.tmp",
+    "tensorboard/events.out.tfevents.1.host",
+    "checkpoint/step-000000100.zip",
+    "checkpoint/.step-000000200.zip.5.tmp",
+    "checkpoint/segments/rows-000000000-000004096.zip",
+]
+FOREIGN = ["notes.md", "config.yaml.bak", "checkpoint/mine.zip", "tensorboard/readme", "plots/curve.csv"]
+
+
+def fill(path: Path, names: list[str]) -> None:
+    for name in names:
+        (path / name).parent.mkdir(parents=True, exist_ok=True)
+        (path / name).write_text(name)
+
+
+def files(path: Path) -> set[str]:
+    return {str(file.relative_to(path)) for file in path.rglob("*") if file.is_file()}
+
+
+def test_a_new_directory_is_made_with_its_parents(tmp_path: Path) -> None:
+    directory = RunDirectory.create(tmp_path / "runs/lander")
+    assert directory.path.is_dir()
+    assert directory.episodes == tmp_path / "runs/lander/episodes.csv"
+    assert RunDirectory.create(str(tmp_path / "runs/lander")) == directory  # still empty
+
+
+def test_the_names_are_those_of_the_documentation(tmp_path: Path) -> None:
+    directory = RunDirectory(tmp_path)
+    names = ("config", "episodes", "selection", "members", "evaluations", "trials", "progress")
+    names += ("tensorboard", "checkpoint", "summary")
+    assert [getattr(directory, name).name for name in names] == [
+        *("config.yaml", "episodes.csv", "selection.csv", "members.jsonl", "evaluations.csv", "trials.jsonl"),
+        *("progress.csv", "tensorboard", "checkpoint", "summary.json"),
+    ]
+
+
+@pytest.mark.parametrize("present", [["config.yaml", "episodes.csv"], ["notes.md"]])
+def test_what_is_there_is_not_overwritten(tmp_path: Path, present: list[str]) -> None:
+    fill(tmp_path, present)
+    with pytest.raises(UserError) as caught:
+        RunDirectory.create(tmp_path)
+    message = str(caught.value)
+    assert f"it holds {', '.join(present)})" in message
+    assert "nothing was overwritten" in message
+    assert f"`adaqn resume {tmp_path}`" in message
+    assert "--force" in message
+    assert files(tmp_path) == set(present)
+
+
+def test_a_long_listing_is_cut(tmp_path: Path) -> None:
+    fill(tmp_path, [f"{letter}.txt" for letter in "abcdefghi"])
+    with pytest.raises(UserError, match=r"holds a.txt, b.txt, c.txt, d.txt, e.txt, f.txt and 3 more\)"):
+        RunDirectory.create(tmp_path)
+
+
+def test_force_removes_what_a_run_wrote_and_nothing_else(tmp_path: Path) -> None:
+    fill(tmp_path, WRITTEN + FOREIGN)
+    RunDirectory.create(tmp_path, force=True)
+    assert files(tmp_path) == set(FOREIGN)
+
+
+def test_force_leaves_no_empty_directories_of_a_run(tmp_path: Path) -> None:
+    fill(tmp_path, WRITTEN)
+    RunDirectory.create(tmp_path, force=True)
+    assert os.listdir(tmp_path) == []
+
+
+def test_force_deletes_the_summary_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fill(tmp_path, WRITTEN)
+    deleted: list[str] = []
+    unlink = os.unlink
+    monkeypatch.setattr(os, "unlink", lambda path: (deleted.append(Path(path).name), unlink(path)))
+    RunDirectory.create(tmp_path, force=True)
+    assert deleted[0] == "summary.json"
+
+
+def test_a_file_in_the_way_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "lander").write_text("")
+    with pytest.raises(UserError, match=r"cannot make the run directory .*lander: File exists"):
+        RunDirectory.create(tmp_path / "lander", force=True)
+
+
+def test_only_a_run_is_opened(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"there is no run directory .*nowhere"):
+        RunDirectory.open(tmp_path / "nowhere")
+    with pytest.raises(UserError, match=r"is not a run directory: it has no config\.yaml"):
+        RunDirectory.open(tmp_path)
+    fill(tmp_path, ["config.yaml"])
+    directory = RunDirectory.open(tmp_path)
+    assert directory.path == tmp_path
+    assert not directory.finished
+    fill(tmp_path, ["summary.json"])
+    assert directory.finished

@@ -1,0 +1,195 @@
+"""The public classes as a user of Stable-Baselines3 would use them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import gymnasium
+import numpy as np
+import pytest
+
+import adaqn
+from adaqn import DQN, AdaDQN, AdaDQNMax, Hyperparameters, RandDQN, grid
+from adaqn.agents.protocol import TargetUpdate
+from adaqn.errors import CheckpointError, UserError
+from adaqn.training.callbacks import BaseCallback
+
+SMALL = grid(hidden=[(8,), (12, 8)])
+QUICK = {"learning_starts": 50, "target_update_interval": 50, "exploration_steps": 100}
+
+
+@pytest.fixture(scope="module")
+def trained() -> adaqn.AdaDQN:
+    return AdaDQN("CartPole-v1", SMALL, seed=3, **QUICK).learn(600)
+
+
+def weights(model: AdaDQN | DQN) -> list[np.ndarray]:
+    arrays, _ = model.trainer.agent.to_arrays(model.trainer.state)
+    return [array for _, array in sorted(arrays.items())]
+
+
+def assert_equal_weights(one: AdaDQN | DQN, other: AdaDQN | DQN) -> None:
+    for mine, theirs in zip(weights(one), weights(other), strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+
+
+def test_learn_counts_steps_and_reports_members(trained: AdaDQN) -> None:
+    assert trained.num_timesteps == 600
+    reports = trained.members
+    assert [report.hyperparameters for report in reports] == list(SMALL)
+    assert sum(report.selected for report in reports) == pytest.approx(1.0)
+    # Target updates at 100, 150, ..., 600; the losses begin anew at each.
+    assert trained.trainer.state.learning.selections.sum() == 11
+    assert trained.trainer.updates == 550
+
+
+def test_same_seed_same_agent_and_another_seed_another(trained: AdaDQN) -> None:
+    assert_equal_weights(AdaDQN("CartPole-v1", SMALL, seed=3, **QUICK).learn(600), trained)
+    other = AdaDQN("CartPole-v1", SMALL, seed=4, **QUICK).learn(600)
+    assert any((mine != theirs).any() for mine, theirs in zip(weights(other), weights(trained), strict=True))
+
+
+def test_predict_is_greedy_in_the_target_member(trained: AdaDQN) -> None:
+    observations = np.random.default_rng(0).normal(size=(20, 4)).astype(np.float32)
+    actions, hidden = trained.predict(observations, deterministic=True)
+    assert hidden is None
+    learning = trained.trainer.state.learning
+    ensemble = trained.trainer.agent.ensemble_of(SMALL)
+    q = ensemble.values(ensemble.parameters(learning.ensemble), observations)[int(learning.selected.members[0])]
+    np.testing.assert_array_equal(actions, np.asarray(q).argmax(axis=1))
+    single, _ = trained.predict(observations[7], deterministic=True)
+    assert single == actions[7] and np.ndim(single) == 0
+
+
+def test_predicting_does_not_change_training() -> None:
+    watched, alone = (AdaDQN("CartPole-v1", SMALL, seed=1, **QUICK) for _ in range(2))
+
+    def look(trainer: object) -> None:
+        watched.predict(np.zeros(4, np.float32), deterministic=False)
+
+    assert_equal_weights(watched.learn(300, callback=look), alone.learn(300))
+
+
+def test_predict_without_determinism_explores_as_much_as_training_does() -> None:
+    model = AdaDQN("CartPole-v1", SMALL, exploration_initial_eps=0.5, exploration_final_eps=0.5, **QUICK)
+    observation = np.zeros((4000, 4), np.float32)
+    greedy = model.predict(observation[:1], deterministic=True)[0][0]
+    share = (model.predict(observation)[0] != greedy).mean()
+    assert share == pytest.approx(0.25, abs=0.04)  # half of the random half
+
+
+def test_save_and_load(trained: AdaDQN, tmp_path: Path) -> None:
+    path = trained.save(tmp_path / "lander")
+    assert path == tmp_path / "lander.zip"
+    loaded = AdaDQN.load(tmp_path / "lander")
+    assert isinstance(loaded, AdaDQN) and loaded.num_timesteps == 600
+    assert_equal_weights(loaded, trained)
+    assert loaded.members == trained.members
+    loaded.learn(200, reset_num_timesteps=False)
+    assert loaded.num_timesteps == 800
+
+
+def test_load_checks_class_spaces_and_file(trained: AdaDQN, tmp_path: Path) -> None:
+    path = trained.save(tmp_path / "a")
+    with pytest.raises(UserError, match=r"holds a AdaDQN, which DQN\.load does not read"):
+        DQN.load(path)
+    with pytest.raises(CheckpointError, match=r"trained for the observation space .*\[4\].* but the environment has .*\[6\]"):
+        AdaDQN.load(path, env=gymnasium.make("Acrobot-v1"))
+    with pytest.raises(CheckpointError, match="there is no file"):
+        AdaDQN.load(tmp_path / "missing")
+
+
+def test_an_environment_object_is_used_as_it_is(tmp_path: Path) -> None:
+    env = gymnasium.wrappers.TimeLimit(gymnasium.make("CartPole-v1").unwrapped, 13)
+    model = AdaDQN(env, SMALL, **QUICK).learn(200)
+    assert max(episode.length for episode in model.trainer.recent_episodes) == 13
+    with pytest.raises(UserError, match="cannot be made a second time"):
+        model.make_env()
+    model.save(tmp_path / "object")
+    with pytest.raises(UserError, match="needs one again: pass env="):
+        AdaDQN.load(tmp_path / "object")
+    assert_equal_weights(AdaDQN.load(tmp_path / "object", env=env), model)
+
+
+def test_learn_again_resets_the_clock_or_goes_on() -> None:
+    model = AdaDQN("CartPole-v1", SMALL, **QUICK).learn(300)
+    model.learn(100, reset_num_timesteps=False)
+    assert model.num_timesteps == 400
+    # Schedules refer to the first run: they stay at their end.
+    assert model.trainer.agent.exploration(model.trainer.clock) == (0.01, 0.01)
+    model.learn(200)
+    assert model.num_timesteps == 200
+    assert model.trainer.clock.horizon == 200
+
+
+def test_variants_are_selection_rules_and_numbers_of_members() -> None:
+    assert AdaDQN("CartPole-v1").settings.selection == "lowest"
+    assert RandDQN("CartPole-v1").settings.selection == "random"
+    assert AdaDQNMax("CartPole-v1").settings.selection == "highest"
+    assert len(DQN("CartPole-v1").members) == 1
+    with pytest.raises(UserError, match="exactly one member, but got 2"):
+        DQN("CartPole-v1", SMALL)
+
+
+def test_without_run_dir_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    AdaDQN("CartPole-v1", SMALL, **QUICK).learn(120)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_run_dir_is_written_and_not_overwritten(tmp_path: Path) -> None:
+    AdaDQN("CartPole-v1", SMALL, **QUICK).learn(300, run_dir=tmp_path / "run")
+    names = {path.name for path in (tmp_path / "run").iterdir()}
+    assert names == {
+        "config.yaml", "episodes.csv", "selection.csv", "members.jsonl", "progress.csv",
+        "tensorboard", "checkpoint", "summary.json",
+    }  # fmt: skip
+    again = AdaDQN("CartPole-v1", SMALL, **QUICK)
+    with pytest.raises(UserError, match="is not empty"):
+        again.learn(300, run_dir=tmp_path / "run")
+    again.learn(300, run_dir=tmp_path / "run", force=True)
+
+
+def test_callbacks_hear_steps_episodes_and_target_updates() -> None:
+    class Listener(BaseCallback):
+        steps = 0
+        lengths = 0
+        targets: list[int]
+
+        def _on_training_start(self) -> None:
+            self.targets = []
+
+        def _on_step(self) -> bool:
+            self.steps += 1
+            return self.num_timesteps < 400
+
+        def _on_episode(self, episode: object) -> None:
+            self.lengths += episode.length  # type: ignore[attr-defined]
+
+        def _on_event(self, event: object) -> None:
+            assert isinstance(event, TargetUpdate)
+            self.targets.append(event.step)
+
+    listener = Listener()
+    model = AdaDQN("CartPole-v1", SMALL, **QUICK).learn(600, callback=listener)
+    assert model.num_timesteps == 400 == listener.steps
+    assert listener.targets == [100, 150, 200, 250, 300, 350, 400]
+    assert 0 < listener.lengths <= 400
+
+
+def test_several_environments_step_together() -> None:
+    model = AdaDQN("CartPole-v1", SMALL, n_envs=3, **QUICK).learn(300)
+    assert model.num_timesteps == 300
+    assert model.trainer.updates == 250  # one per step after the first 50, as with one environment
+    assert model.trainer.replay.added == 100
+
+
+def test_a_member_alone_uses_its_own_hyperparameters() -> None:
+    one = DQN("CartPole-v1", [Hyperparameters(hidden=(8,), learning_rate=0.0)], **QUICK)
+    before = weights(one)
+    after = weights(one.learn(200))
+    parameters = [i for i, array in enumerate(before) if array.dtype == np.float32 and array.size > 20]
+    assert parameters
+    # Adam's moments move, the parameters (twice: online and target) do not.
+    moved = [i for i in parameters if (before[i] != after[i]).any()]
+    assert len(parameters) - len(moved) == 2

@@ -1,0 +1,104 @@
+"""Environments that fail on the way: a clear sentence, the run so far kept, and a way on."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+
+from adaqn import AdaDQN, grid
+from adaqn.cli import main
+from adaqn.errors import AllMembersDiverged, EnvironmentFault
+
+FAULTS = {
+    "raises": "raised OSError('the simulator is gone')",
+    "nan reward": "reward",
+    "nan observation": "observation",
+}
+
+
+class Faulty(gymnasium.Env[np.ndarray, int]):
+    """Ten steps an episode; from step 700 on it fails in one of several ways, until it has been mended."""
+
+    observation_space = gymnasium.spaces.Box(-1.0, 1.0, (2,))
+    action_space = gymnasium.spaces.Discrete(2)
+    fault: str | None = None
+    steps = 0
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[np.ndarray, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.count = 0
+        return self._observation(), {}
+
+    def _observation(self) -> np.ndarray:
+        return self.np_random.uniform(-1.0, 1.0, 2).astype(np.float32)
+
+    def step(self, action: int) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        Faulty.steps += 1
+        self.count += 1
+        failing = Faulty.steps > 700
+        observation, reward = self._observation(), 1.0
+        if failing and Faulty.fault == "raises":
+            raise OSError("the simulator is gone")
+        if failing and Faulty.fault == "nan reward":
+            reward = math.nan
+        if failing and Faulty.fault == "nan observation":
+            observation = np.full(2, math.nan, np.float32)
+        return observation, reward, self.count == 10, False, {}
+
+
+@pytest.fixture(autouse=True)
+def registered() -> Any:
+    gymnasium.register("Faulty-v0", entry_point=Faulty)
+    yield
+    gymnasium.registry.pop("Faulty-v0")
+
+
+ARGUMENTS = ["train", "--env", "Faulty-v0", "--steps", "1200", "--learning-starts", "100", "--quiet",
+             "--checkpoint-interval", "300", "--grid", "hidden=8"]  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_keeps_the_run_and_it_can_be_resumed(
+    fault: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Faulty.fault, Faulty.steps = None, 0
+    assert main([*ARGUMENTS, "--run-dir", str(tmp_path / "whole")]) == 0
+    Faulty.fault, Faulty.steps = fault, 0
+    run_dir = tmp_path / "run"
+    assert main([*ARGUMENTS, "--run-dir", str(run_dir)]) == 1
+    message = capsys.readouterr().err
+    assert len(message.strip().splitlines()) == 1
+    assert "Faulty" in message and FAULTS[fault] in message
+    assert f"adaqn resume {run_dir}" in message
+    # 70 episodes and a header: what happened before the fault is there.
+    assert (run_dir / "episodes.csv").read_text().count("\n") == 71
+    assert not (run_dir / "summary.json").exists()
+    Faulty.fault = None
+    assert main(["resume", str(run_dir), "--quiet"]) == 0
+    for name in ("episodes.csv", "selection.csv"):
+        assert (run_dir / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+
+def test_a_fault_in_python_is_an_error_of_its_own() -> None:
+    Faulty.fault, Faulty.steps = "nan reward", 0
+    with pytest.raises(EnvironmentFault, match="reward"):
+        AdaDQN("Faulty-v0", grid(hidden=[(8,)]), learning_starts=100).learn(1200)
+
+
+def test_when_all_members_diverge_the_run_stops_and_names_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Faulty.fault = None
+    members = ["optimizer=sgd", "learning_rate=1e30", "hidden=8,12"]
+    arguments = [*ARGUMENTS[:-2], "--grid", *members, "--run-dir", str(tmp_path / "run")]
+    assert main(arguments) == 1
+    message = capsys.readouterr().err
+    assert "all members diverged" in message and "[8]" in message and "[12]" in message
+    assert list((tmp_path / "run" / "checkpoint").glob("step-*.zip"))
+    with pytest.raises(AllMembersDiverged):
+        AdaDQN("Faulty-v0", grid(hidden=[(8,)], learning_rate=[1e30]), learning_starts=100).learn(1200)

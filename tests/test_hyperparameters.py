@@ -1,0 +1,260 @@
+"""Hyperparameters, grids of them, their YAML form, and what a user is told about a mistake."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+import pytest
+import yaml
+
+from adaqn.errors import UserError
+from adaqn.hyperparameters import (
+    ACTIVATIONS,
+    LOSSES,
+    OPTIMIZERS,
+    Convolution,
+    Hyperparameters,
+    grid,
+    members_from,
+)
+from adaqn.networks.optimizers import check_options
+
+
+def test_a_grid_is_the_product_with_the_last_column_varying_fastest() -> None:
+    members = grid(hidden=[(25, 25), (50,)], learning_rate=[3e-4, 1e-3], loss=["l2"])
+    assert [(m.hidden, m.learning_rate) for m in members] == [
+        ((25, 25), 3e-4),
+        ((25, 25), 1e-3),
+        ((50,), 3e-4),
+        ((50,), 1e-3),
+    ]
+    assert {m.loss for m in members} == {"l2"}
+
+
+def test_the_order_of_a_grid_is_that_of_its_columns() -> None:
+    members = grid(learning_rate=[3e-4, 1e-3], hidden=[(25, 25), (50,)])
+    assert [(m.learning_rate, m.hidden) for m in members] == [
+        (3e-4, (25, 25)),
+        (3e-4, (50,)),
+        (1e-3, (25, 25)),
+        (1e-3, (50,)),
+    ]
+
+
+def test_values_may_repeat_in_a_grid() -> None:
+    assert grid(learning_rate=[1e-3, 1e-3]) == (Hyperparameters(learning_rate=1e-3),) * 2
+
+
+def test_a_grid_without_columns_is_its_base() -> None:
+    assert grid() == (Hyperparameters(),)
+    assert grid(Hyperparameters(loss="l1")) == (Hyperparameters(loss="l1"),)
+
+
+def test_a_grid_sets_options_of_the_optimizer_and_keeps_those_of_its_base() -> None:
+    base = Hyperparameters(activation="tanh", optimizer_options=(("b1", 0.5), ("eps", 1.0)))
+    members = grid(base, **{"optimizer.eps": [1.5e-8, 1.5e-4]})
+    assert [m.optimizer_options for m in members] == [
+        (("b1", 0.5), ("eps", 1.5e-8)),
+        (("b1", 0.5), ("eps", 1.5e-4)),
+    ]
+    assert {m.activation for m in members} == {"tanh"}
+
+
+def test_a_grid_over_whole_sets_of_options() -> None:
+    members = grid(optimizer_options=[{"eps": 0.5}, {}])
+    assert [m.optimizer_options for m in members] == [(("eps", 0.5),), ()]
+
+
+FULL = Hyperparameters(
+    hidden=(16, 8),
+    activation="gelu",
+    optimizer="rmsprop",
+    optimizer_options=(("decay", 0.95), ("eps", 1e-6)),
+    learning_rate=2.5e-4,
+    loss="huber",
+    discount=0.9,
+    convolutions=(Convolution(32, 8, 4), Convolution(64, 4, 2)),
+)
+
+
+@pytest.mark.parametrize("member", [Hyperparameters(), FULL, Hyperparameters(hidden=(), discount=0.0)])
+def test_yaml_there_and_back(member: Hyperparameters) -> None:
+    assert Hyperparameters.from_dict(yaml.safe_load(yaml.safe_dump(member.to_dict()))) == member
+
+
+def test_the_yaml_form_holds_plain_values_and_only_what_is_set() -> None:
+    assert Hyperparameters().to_dict() == {
+        "hidden": [200, 200],
+        "activation": "relu",
+        "optimizer": "adam",
+        "learning_rate": 3e-4,
+        "loss": "l2",
+    }
+    assert FULL.to_dict()["optimizer_options"] == {"decay": 0.95, "eps": 1e-6}
+    assert FULL.to_dict()["convolutions"][0] == {"channels": 32, "kernel": 8, "stride": 4}
+
+
+def test_numbers_that_yaml_reads_as_text_are_numbers() -> None:
+    # YAML 1.1 takes "1e-3", without a point, for text.
+    given = yaml.safe_load("learning_rate: 1e-3\nhidden: [32, 3.2e1]\noptimizer_options: {eps: 1e-5}")
+    member = Hyperparameters.from_dict(given)
+    assert member == Hyperparameters(learning_rate=1e-3, hidden=(32, 32), optimizer_options=(("eps", 1e-5),))
+    assert [type(width) for width in member.hidden] == [int, int]
+
+
+def test_a_convolution_holds_whole_numbers() -> None:
+    layer = Convolution(channels="32", kernel=8.0, stride=4)  # type: ignore[arg-type]
+    assert layer == Convolution(32, 8, 4)
+    assert type(layer.channels) is int
+
+
+def test_the_order_of_options_makes_no_difference() -> None:
+    one = Hyperparameters(optimizer_options=(("eps", 1.0), ("b1", 0.5)))
+    other = Hyperparameters(optimizer_options=(("b1", 0.5), ("eps", 1.0)))
+    assert one == other
+    assert hash(one) == hash(other)
+
+
+def test_only_names_and_sizes_are_part_of_the_architecture() -> None:
+    same = FULL.replace(
+        learning_rate=1.0, discount=0.5, optimizer_options=(("decay", 0.1), ("eps", 1.0))
+    ).architecture
+    assert same == FULL.architecture
+    changes: list[dict[str, Any]] = [
+        {"hidden": (16,)},
+        {"activation": "relu"},
+        {"optimizer": "adam"},
+        {"optimizer_options": (("eps", 1.0),)},
+        {"loss": "l2"},
+        {"convolutions": ()},
+    ]
+    for change in changes:
+        assert FULL.replace(**change).architecture != FULL.architecture, change
+
+
+def test_one_width_may_be_written_as_a_number() -> None:
+    assert Hyperparameters(hidden=64).hidden == (64,)  # type: ignore[arg-type]
+
+
+MISTAKES: list[tuple[dict[str, Any], str]] = [
+    (
+        {"activation": "rellu"},
+        f"unknown activation 'rellu'; did you mean 'relu'? (allowed: {', '.join(ACTIVATIONS)})",
+    ),
+    (
+        {"optimizer": "adm"},
+        f"unknown optimizer 'adm'; did you mean 'adam'? (allowed: {', '.join(OPTIMIZERS)})",
+    ),
+    (
+        {"loss": "logcosh"},
+        f"unknown loss 'logcosh'; did you mean 'log_cosh'? (allowed: {', '.join(LOSSES)})",
+    ),
+    ({"loss": 7}, "unknown loss 7 (allowed: huber, l1, l2, log_cosh)"),
+    ({"learning_rate": -0.1}, "learning_rate must be a finite number of at least 0, but got -0.1"),
+    ({"learning_rate": math.nan}, "learning_rate must be a finite number of at least 0, but got nan"),
+    ({"learning_rate": math.inf}, "learning_rate must be a finite number of at least 0, but got inf"),
+    ({"learning_rate": "fast"}, "learning_rate must be a number, but got 'fast'"),
+    ({"learning_rate": None}, "learning_rate must be a number, but got None"),
+    ({"learning_rate": True}, "learning_rate must be a finite number of at least 0, but got True"),
+    ({"discount": 1.5}, "discount must be a finite number between 0 and 1, but got 1.5"),
+    ({"discount": -0.5}, "discount must be a finite number between 0 and 1, but got -0.5"),
+    ({"discount": math.nan}, "discount must be a finite number between 0 and 1, but got nan"),
+    ({"hidden": (0,)}, "the width of a hidden layer must be a whole number of at least 1, but got 0"),
+    ({"hidden": (2.5,)}, "the width of a hidden layer must be a whole number of at least 1, but got 2.5"),
+    ({"hidden": (True,)}, "the width of a hidden layer must be a finite number, but got True"),
+    (
+        {"hidden": (10**400,)},
+        f"the width of a hidden layer must be a number, but got {10**400}",
+    ),
+    (
+        {"hidden": "25x25"},
+        "hidden must be a list of layer widths such as (200, 200), but got '25x25'",
+    ),
+    ({"hidden": None}, "hidden must be a list of layer widths such as (200, 200), but got None"),
+    ({"optimizer_options": 3}, "optimizer_options must map names to numbers, but got 3"),
+    (
+        {"optimizer_options": {"eps": -1.0}},
+        "optimizer option eps must be a finite number of at least 0, but got -1.0",
+    ),
+    ({"optimizer_options": {"eps": "x"}}, "optimizer option eps must be a number, but got 'x'"),
+    (
+        {"optimizer_options": {1: 0.5, "eps": None}},
+        "optimizer option eps must be a number, but got None",
+    ),
+    ({"convolutions": 3}, "convolutions must be a list of layers, but got 3"),
+    ({"convolutions": None}, "convolutions must be a list of layers, but got None"),
+    ({"convolutions": [(8, 4, 2)]}, "a convolution has channels, kernel, stride, but got (8, 4, 2)"),
+    (
+        {"convolutions": [{"channels": 8}]},
+        "a convolution has channels, kernel, stride, but got {'channels': 8}",
+    ),
+    (
+        {"convolutions": [{"channels": 8, "kernel": 4, "stride": 0}]},
+        "convolution stride must be a whole number of at least 1, but got 0",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("values", "sentence"), MISTAKES, ids=[str(values)[:40] for values, _ in MISTAKES]
+)
+def test_a_mistake_is_told_in_one_sentence(values: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(UserError) as caught:
+        Hyperparameters.from_dict(values)
+    assert str(caught.value) == sentence
+
+
+def test_an_unknown_hyperparameter_is_told() -> None:
+    with pytest.raises(UserError, match=r"unknown hyperparameter 'lerning_rate'; did you mean 'learning_rate'\?"):
+        Hyperparameters.from_dict({"lerning_rate": 1.0})
+    with pytest.raises(UserError, match="a member is a mapping of hyperparameters, but got 'adam'"):
+        Hyperparameters.from_dict("adam")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("values", "sentence"),
+    [
+        ({"hidden": []}, "grid needs at least one value for hidden, but got an empty list"),
+        ({"learning_rate": 1e-3}, "grid needs a list of values for learning_rate, but got 0.001"),
+        ({"optimizer": "adam"}, "grid needs a list of values for optimizer, but got 'adam'"),
+        ({"widths": [1]}, "unknown hyperparameter 'widths'"),
+        ({"optimiser.eps": [1]}, "unknown hyperparameter 'optimiser.eps'; did you mean 'optimizer.eps'?"),
+        (
+            {"optimizer_options": [{}], "optimizer.eps": [1.0]},
+            "grid takes either optimizer_options or single options, but got both (optimizer.eps)",
+        ),
+        ({"learning_rate": [1e-3, -1.0]}, "learning_rate must be a finite number of at least 0, but got -1.0"),
+    ],
+)
+def test_a_mistake_in_a_grid_is_told_in_one_sentence(values: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(UserError, match="^" + re.escape(sentence)):
+        grid(**values)
+
+
+def test_an_option_that_the_optimizer_does_not_have_is_told() -> None:
+    with pytest.raises(UserError) as caught:
+        check_options(Hyperparameters(optimizer="sgd", optimizer_options=(("eps", 1.0),)))
+    assert str(caught.value) == "optimizer 'sgd' has no option 'eps' (it has: momentum)"
+    with pytest.raises(UserError, match=r"optimizer 'adam' has no option 'epsi'; did you mean 'eps'\?"):
+        check_options(Hyperparameters(optimizer_options=(("epsi", 1.0),)))
+
+
+def test_members_are_given_as_hyperparameters_or_mappings() -> None:
+    assert members_from([Hyperparameters(loss="l1"), {"loss": "l1"}]) == (Hyperparameters(loss="l1"),) * 2
+
+
+@pytest.mark.parametrize(
+    ("values", "sentence"),
+    [
+        ([], "members is empty, but an ensemble needs at least one member"),
+        ("adam", "members must be a list of Hyperparameters, but got 'adam'"),
+        ({"loss": "l1"}, "members must be a list of Hyperparameters, but got {'loss': 'l1'}"),
+        (3, "members must be a list of Hyperparameters, but got 3"),
+        ([3], "a member is a mapping of hyperparameters, but got 3"),
+    ],
+)
+def test_members_of_the_wrong_kind_are_told(values: Any, sentence: str) -> None:
+    with pytest.raises(UserError, match="^" + re.escape(sentence) + "$"):
+        members_from(values)
