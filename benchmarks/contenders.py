@@ -72,8 +72,7 @@ def _adaqn(members: tuple[Layers, ...], env: gym.Env[Any, Any], settings: Settin
     return AdaDQN(
         env,
         members=[
-            Hyperparameters(hidden=hidden, optimizer="adam", learning_rate=settings.learning_rate)
-            for hidden in members
+            Hyperparameters(hidden=hidden, optimizer="adam", learning_rate=settings.learning_rate) for hidden in members
         ],
         seed=seed,
         gamma=settings.gamma,

@@ -49,9 +49,7 @@ def curve_path(out: Path, side: Side, seed: int) -> Path:
 def read_curve(path: Path) -> Curve:
     """The run that `write_curve` was given."""
     data = json.loads(path.read_text())
-    episodes = tuple(
-        Episode(int(step), float(total), int(length)) for step, total, length in data["episodes"]
-    )
+    episodes = tuple(Episode(int(step), float(total), int(length)) for step, total, length in data["episodes"])
     return Curve(data["side"], data["seed"], data["steps"], episodes)
 
 
@@ -80,11 +78,7 @@ def _train_ours(seed: int, steps: int) -> list[Episode]:
 
     agent = DQN(
         ENVIRONMENT,
-        members=[
-            Hyperparameters(
-                hidden=EQUAL, optimizer="adam", loss="huber", learning_rate=UNCLIPPED.learning_rate
-            )
-        ],
+        members=[Hyperparameters(hidden=EQUAL, optimizer="adam", loss="huber", learning_rate=UNCLIPPED.learning_rate)],
         seed=seed,
         gamma=UNCLIPPED.gamma,
         learning_starts=UNCLIPPED.learning_starts,
@@ -100,10 +94,7 @@ def _train_ours(seed: int, steps: int) -> list[Episode]:
         run_dir = Path(scratch) / "run"
         agent.learn(steps, run_dir=run_dir)
         with (run_dir / "episodes.csv").open(newline="") as rows:
-            return [
-                Episode(int(row["step"]), float(row["return"]), int(row["length"]))
-                for row in csv.DictReader(rows)
-            ]
+            return [Episode(int(row["step"]), float(row["return"]), int(row["length"])) for row in csv.DictReader(rows)]
 
 
 class _Episodes(gym.Wrapper[Any, Any, Any, Any]):

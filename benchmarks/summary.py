@@ -24,9 +24,7 @@ class RateRow:
     rounds: tuple[float, ...]  # steps per second in each
     ratio_to_sb3: float | None  # median of the rounds' ratios; None where SB3 was not measured
     peak_rss_mb: float
-    lowest_cpu_share: (
-        float  # over the rounds; well below 1 means that the machine was busy with something else
-    )
+    lowest_cpu_share: float  # over the rounds; well below 1 means that the machine was busy with something else
 
 
 @dataclass(frozen=True)
@@ -90,8 +88,7 @@ def further_member_share(speeds: dict[str, list[float]]) -> dict[str, float]:
         one, fewer, more = (speeds.get(f"adaqn-k{k}") for k in (1, count - 1, count))
         if one and fewer and more:
             shares[str(count)] = median(
-                (1 / with_it - 1 / without) * alone
-                for with_it, without, alone in zip(more, fewer, one, strict=True)
+                (1 / with_it - 1 / without) * alone for with_it, without, alone in zip(more, fewer, one, strict=True)
             )
     return shares
 
@@ -102,9 +99,7 @@ def print_tables(summary: Summary) -> None:
     print(f"{'environment':<48}{summary.environment_steps_per_second:>9.0f}")
     for row in summary.rates:
         ratio = "" if row.ratio_to_sb3 is None else f"{row.ratio_to_sb3:.2f}"
-        print(
-            f"{row.name:<14}{_members(row.members):<34}{row.steps_per_second:>9.0f}{ratio:>8}{row.peak_rss_mb:>9.0f}"
-        )
+        print(f"{row.name:<14}{_members(row.members):<34}{row.steps_per_second:>9.0f}{ratio:>8}{row.peak_rss_mb:>9.0f}")
     busy = [row.name for row in summary.rates if row.lowest_cpu_share < BUSY]
     if busy:
         print(f"other processes used the same core while {', '.join(busy)} ran: do not rely on these numbers")

@@ -68,9 +68,7 @@ def test_a_curve_survives_its_file(tmp_path: Path) -> None:
 
 
 def rounds(*speeds: float) -> list[dict[str, float]]:
-    return [
-        {"steps_per_second": speed, "cpu_share": 1 / speed, "peak_rss_mb": 10 * speed} for speed in speeds
-    ]
+    return [{"steps_per_second": speed, "cpu_share": 1 / speed, "peak_rss_mb": 10 * speed} for speed in speeds]
 
 
 def test_ratios_compare_within_a_round() -> None:
@@ -96,9 +94,7 @@ def test_latency_separates_cold_from_warm() -> None:
     def wait(seconds: float) -> dict[str, float]:
         return {"import_seconds": 1.0, "construct_seconds": 2.0, "first_update_seconds": seconds}
 
-    (row,) = summary.summarise(
-        [], {}, {"sbx": ([wait(9.0), wait(7.0)], [wait(3.0), wait(1.0)])}, [1.0]
-    ).latencies
+    (row,) = summary.summarise([], {}, {"sbx": ([wait(9.0), wait(7.0)], [wait(3.0), wait(1.0)])}, [1.0]).latencies
     assert row == summary.LatencyRow("sbx", 1.0, 2.0, 8.0, 2.0)
 
 
@@ -117,10 +113,6 @@ def test_stopwatch_notes_the_moment_before_the_next_step() -> None:
 def test_a_process_that_waits_for_its_core_is_noticed(capsys: pytest.CaptureFixture[str]) -> None:
     assert Moment(wall=14.0, cpu=3.0).cpu_share_since(Moment(wall=10.0, cpu=2.0)) == 0.25
     contenders = [Contender("sb3", "sb3", ((8,),)), Contender("sbx", "sbx", ((8,),))]
-    alone, crowded = (
-        {"steps_per_second": 1.0, "cpu_share": share, "peak_rss_mb": 1.0} for share in (0.99, 0.6)
-    )
-    summary.print_tables(
-        summary.summarise(contenders, {"sb3": [alone, alone], "sbx": [alone, crowded]}, {}, [1.0])
-    )
+    alone, crowded = ({"steps_per_second": 1.0, "cpu_share": share, "peak_rss_mb": 1.0} for share in (0.99, 0.6))
+    summary.print_tables(summary.summarise(contenders, {"sb3": [alone, alone], "sbx": [alone, crowded]}, {}, [1.0]))
     assert "while sbx ran" in capsys.readouterr().out

@@ -101,14 +101,10 @@ def _say(what: str) -> None:
 
 def _arguments() -> argparse.Namespace:
     names = [contender.name for contender in CONTENDERS]
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", choices=names, default=names, help="measure only these")
     parser.add_argument("--rounds", type=int, default=3, help="measurements of each (default 3)")
-    parser.add_argument(
-        "--warmup", type=int, default=2_000, help="steps before the clock starts (default 2000)"
-    )
+    parser.add_argument("--warmup", type=int, default=2_000, help="steps before the clock starts (default 2000)")
     parser.add_argument("--steps", type=int, default=4_000, help="steps on the clock (default 4000)")
     parser.add_argument("--core", type=int, default=cores()[-1], help="the core to measure on")
     parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results" / "throughput.json")
@@ -116,9 +112,7 @@ def _arguments() -> argparse.Namespace:
     if given.rounds < 1 or given.steps < 1:
         parser.error(f"--rounds {given.rounds} --steps {given.steps}: both must be at least 1.")
     if given.warmup <= Settings().learning_starts:
-        parser.error(
-            f"--warmup is {given.warmup}, but learning starts at {Settings().learning_starts}; give more."
-        )
+        parser.error(f"--warmup is {given.warmup}, but learning starts at {Settings().learning_starts}; give more.")
     if given.core not in cores():
         parser.error(f"--core is {given.core}, but must be one of {', '.join(map(str, cores()))}.")
     return given

@@ -29,9 +29,7 @@ def main() -> None:
     missing = [run for run in runs if not curve_path(given.out, *run).exists()]
     run_all(missing, given.steps, given.jobs, given.out)
 
-    curves: dict[Side, list[Curve]] = {
-        side: _curves(given.out, side, given.seeds, given.steps) for side in SIDES
-    }
+    curves: dict[Side, list[Curve]] = {side: _curves(given.out, side, given.seeds, given.steps) for side in SIDES}
     for side, found in curves.items():
         _print_scores(side, [score(curve) for curve in found])
     absent = [side for side, found in curves.items() if len(found) < given.seeds]
@@ -77,9 +75,7 @@ def plot(curves: dict[Side, list[Curve]], steps: int, figure: Path) -> None:
     for colour, (side, runs) in zip(("tab:blue", "tab:orange"), curves.items(), strict=True):
         returns = np.stack([epoch_returns(curve) for curve in runs])
         axes.plot(at, returns.T, color=colour, alpha=0.3, linewidth=1)
-        axes.plot(
-            at, returns.mean(axis=0), color=colour, linewidth=2, label=f"{LABELS[side]}, {len(runs)} seeds"
-        )
+        axes.plot(at, returns.mean(axis=0), color=colour, linewidth=2, label=f"{LABELS[side]}, {len(runs)} seeds")
     axes.set(xlabel="environment steps", ylabel="training return per epoch", title=ENVIRONMENT)
     axes.legend()
     canvas.tight_layout()
@@ -103,9 +99,7 @@ def _curves(out: Path, side: Side, seeds: int, steps: int) -> list[Curve]:
 
 def _print_scores(side: Side, scores: Sequence[Score]) -> None:
     for run in scores:
-        print(
-            f"{LABELS[side]:<10} seed {run.seed}: last 20 % of episodes {run.final:8.1f}   AUC {run.auc:8.1f}"
-        )
+        print(f"{LABELS[side]:<10} seed {run.seed}: last 20 % of episodes {run.final:8.1f}   AUC {run.auc:8.1f}")
 
 
 def _print_verdict(ours: Sequence[Score], sb3: Sequence[Score]) -> None:
@@ -121,9 +115,7 @@ def _yes(holds: bool) -> str:
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sides", nargs="+", choices=SIDES, default=list(SIDES), help="which sides to train")
     parser.add_argument("--seeds", type=int, default=3, help="seeds 0..N-1 (default 3)")
     parser.add_argument("--steps", type=int, default=100_000, help="environment steps of each run")

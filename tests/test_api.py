@@ -93,7 +93,9 @@ def test_load_checks_class_spaces_and_file(trained: AdaDQN, tmp_path: Path) -> N
     path = trained.save(tmp_path / "a")
     with pytest.raises(UserError, match=r"holds a AdaDQN, which DQN\.load does not read"):
         DQN.load(path)
-    with pytest.raises(CheckpointError, match=r"trained for the observation space .*\[4\].* but the environment has .*\[6\]"):
+    with pytest.raises(
+        CheckpointError, match=r"trained for the observation space .*\[4\].* but the environment has .*\[6\]"
+    ):
         AdaDQN.load(path, env=gymnasium.make("Acrobot-v1"))
     with pytest.raises(CheckpointError, match="there is no file"):
         AdaDQN.load(tmp_path / "missing")

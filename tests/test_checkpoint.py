@@ -21,10 +21,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-from adaqn.checkpoint import CheckpointStore, Snapshot, read_snapshot, write_snapshot
+from adaqn.checkpoint import CheckpointStore
 from adaqn.errors import CheckpointError, UserError
 from adaqn.replay.protocol import Transitions
 from adaqn.replay.vectors import VectorReplay
+from adaqn.snapshot import Snapshot, read_snapshot, write_snapshot
 
 SAVABLE = st.one_of(
     npst.boolean_dtypes(),
@@ -83,6 +84,14 @@ def test_equal_content_gives_equal_bytes_and_digest(tmp_path: Path) -> None:
     assert write_snapshot(tmp_path / "a", changed, kind="agent") != digests[0]
 
 
+def test_a_file_is_replaced_and_not_written_over(tmp_path: Path) -> None:
+    write_snapshot(tmp_path / "a", EXAMPLE, kind="agent")
+    os.link(tmp_path / "a", tmp_path / "old")
+    write_snapshot(tmp_path / "a", Snapshot({}, {"new": True}), kind="agent")
+    assert_equal(read_snapshot(tmp_path / "old", kind="agent"), EXAMPLE)
+    assert read_snapshot(tmp_path / "a", kind="agent").meta == {"new": True}
+
+
 def test_the_arrays_are_npy_files_in_a_stored_zip(tmp_path: Path) -> None:
     write_snapshot(tmp_path / "a.zip", EXAMPLE, kind="agent")
     with zipfile.ZipFile(tmp_path / "a.zip") as archive:
@@ -100,9 +109,7 @@ def test_every_truncation_is_refused_with_its_path(tmp_path: Path) -> None:
     whole = path.read_bytes()
     for length in [*range(0, len(whole), 7), *range(len(whole) - 30, len(whole))]:
         path.write_bytes(whole[:length])
-        with pytest.raises(
-            CheckpointError, match="not a zip archive" if length < 4 else "is truncated"
-        ) as caught:
+        with pytest.raises(CheckpointError, match="not a zip archive" if length < 4 else "is truncated") as caught:
             read_snapshot(path, kind="agent")
         assert str(path) in str(caught.value)
 
@@ -178,6 +185,7 @@ def npy(header: str, data: bytes = b"") -> bytes:
             forge_array(npy("{'descr': '<f4', 'fortran_order': False, 'shape': (9**99,), }")),
             "not a valid .npy",
         ),
+        (forge_array(npy("{'descr': '<f4', 'fortran_order': True, 'shape': (1, 1), }", b"1234")), "Fortran"),
         (forge_array(npy("__import__('os').abort()")), "not a valid .npy"),
         (forge_array(npy("(" * 5000)), "not a valid .npy"),
         (
@@ -218,7 +226,7 @@ def test_a_pickle_is_refused_and_not_executed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("dtype", [object, ml_dtypes.bfloat16, [("field", np.float32)]])
 def test_what_could_not_be_read_again_is_not_written(tmp_path: Path, dtype: Any) -> None:
-    with pytest.raises(CheckpointError, match="array 'x' has dtype .*, allowed are numbers and text"):
+    with pytest.raises(CheckpointError, match=r"array 'x' has dtype .*, allowed are numbers and text"):
         write_snapshot(tmp_path / "a.zip", Snapshot({"x": np.zeros(2, dtype)}, {}), kind="agent")
     assert os.listdir(tmp_path) == []
 
@@ -237,9 +245,7 @@ def test_what_is_no_snapshot_at_all_is_refused(tmp_path: Path) -> None:
         read_snapshot(tmp_path / "other.zip", kind="agent")
 
 
-def test_a_full_disk_leaves_the_old_file_and_no_other(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_leaves_the_old_file_and_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "a.zip"
     write_snapshot(path, EXAMPLE, kind="agent")
 
@@ -258,9 +264,7 @@ SEGMENT = 4  # rows
 
 
 def new_replay(slots: int = SLOTS) -> VectorReplay:
-    return VectorReplay(
-        capacity=2 * slots, n_envs=2, observation_shape=(3,), action_shape=(), action_dtype=np.int32
-    )
+    return VectorReplay(capacity=2 * slots, n_envs=2, observation_shape=(3,), action_shape=(), action_dtype=np.int32)
 
 
 def add_rows(replay: VectorReplay, last: int) -> None:
@@ -268,11 +272,7 @@ def add_rows(replay: VectorReplay, last: int) -> None:
     for row in range(replay.added, last):
         observation = np.full((2, 3), row, np.float32)
         ends = np.array([row % 3 == 0, False])
-        replay.add(
-            Transitions(
-                observation, np.array([row, -row]), np.full(2, 0.5 * row), observation + 1, ends, ~ends
-            )
-        )
+        replay.add(Transitions(observation, np.array([row, -row]), np.full(2, 0.5 * row), observation + 1, ends, ~ends))
 
 
 def snapshot_of(step: int) -> Snapshot:
@@ -364,6 +364,26 @@ def test_rows_are_stored_though_the_ring_turned_more_than_once_between_two_check
     assert_holds(CheckpointStore(tmp_path), 2, 75)
 
 
+def test_rows_are_restored_in_order_and_only_those_that_were_held(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, replay = CheckpointStore(tmp_path, SEGMENT), new_replay()
+    for step, rows in ((1, 9), (2, 17)):  # the ring of ten rows holds 7 to 16 in the end
+        add_rows(replay, rows)
+        store.save(step, snapshot_of(step), replay)
+    restored: list[tuple[int, int]] = []
+    loaded = new_replay()
+    monkeypatch.setattr(loaded, "restore", lambda first, rows: restored.append((first, first + len(rows["reward"]))))
+    store.load(loaded)
+    assert restored == [(7, 8), (8, 12), (12, 16), (16, 17)]
+
+
+def test_without_a_replay_only_the_snapshot_is_read(tmp_path: Path) -> None:
+    two_checkpoints(tmp_path)
+    shutil.rmtree(tmp_path / "segments")
+    assert_equal(CheckpointStore(tmp_path).load(None), snapshot_of(200))
+
+
 def two_checkpoints(directory: Path) -> tuple[CheckpointStore, VectorReplay]:
     store, replay = CheckpointStore(directory, SEGMENT), new_replay()
     for step, rows in ((100, 6), (200, 15)):
@@ -378,9 +398,7 @@ def flip(path: Path) -> None:
     path.write_bytes(content)
 
 
-@pytest.mark.parametrize(
-    "damage", [flip, os.unlink, lambda path: os.truncate(path, path.stat().st_size // 2)]
-)
+@pytest.mark.parametrize("damage", [flip, os.unlink, lambda path: os.truncate(path, path.stat().st_size // 2)])
 @pytest.mark.parametrize("name", ["step-000000200.zip", "segments/rows-000000008-000000012.zip"])
 def test_a_damaged_checkpoint_falls_back_to_the_one_before(
     tmp_path: Path, name: str, damage: Callable[[Path], None]
@@ -423,9 +441,7 @@ def test_without_anything_whole_there_is_an_error(tmp_path: Path) -> None:
         flip(tmp_path / f"step-{step:09d}.zip")
     with (
         pytest.warns(UserWarning, match="cannot be used"),
-        pytest.raises(
-            CheckpointError, match=r"no checkpoint in .* that is whole \(tried those of steps 100, 200\)"
-        ),
+        pytest.raises(CheckpointError, match=r"no checkpoint in .* that is whole \(tried those of steps 100, 200\)"),
     ):
         CheckpointStore(tmp_path).load(new_replay())
 

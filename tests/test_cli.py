@@ -56,7 +56,16 @@ def test_config_file_with_overrides_repeats_the_run(tmp_path: Path) -> None:
 
 
 def test_preset_is_found_by_name(tmp_path: Path) -> None:
-    arguments = ["train", "--config", "lunar-lander", "--steps", "1100", "--quiet", "--run-dir", str(tmp_path / "run")]
+    arguments = [
+        "train",
+        "--config",
+        "lunar-lander",
+        "--steps",
+        "1100",
+        "--quiet",
+        "--run-dir",
+        str(tmp_path / "run"),
+    ]
     assert main(arguments) == 0
     config = run_config(tmp_path / "run")
     assert config["env"] == "LunarLander-v3"
@@ -111,10 +120,22 @@ def test_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (["train", "--env", "CartPol-v1", "--steps", "5000"], "did you mean 'CartPole-v1'?"),
         (["train", "--env", "CartPole-v1", "--steps", "many"], "'many'"),
         (["train", "--env", "CartPole-v1", "--steps", "-5"], "steps must be a whole number of at least 1"),
-        (["train", "--env", "CartPole-v1", "--steps", "500"], "would never learn, because learning_starts is 1000"),
-        (["train", "--env", "CartPole-v1", "--steps", "5000", "--gamma", "nan"], "gamma must be a finite number"),
-        (["train", "--env", "CartPole-v1", "--steps", "5000", "--batch-size", "0"], "batch_size must be a whole number"),
-        (["train", "--env", "CartPole-v1", "--steps", "5000", "--selection", "lowst"], "did you mean 'lowest'?"),
+        (
+            ["train", "--env", "CartPole-v1", "--steps", "500"],
+            "would never learn, because learning_starts is 1000",
+        ),
+        (
+            ["train", "--env", "CartPole-v1", "--steps", "5000", "--gamma", "nan"],
+            "gamma must be a finite number",
+        ),
+        (
+            ["train", "--env", "CartPole-v1", "--steps", "5000", "--batch-size", "0"],
+            "batch_size must be a whole number",
+        ),
+        (
+            ["train", "--env", "CartPole-v1", "--steps", "5000", "--selection", "lowst"],
+            "did you mean 'lowest'?",
+        ),
         (["train", "--algo", "adadqm", "--env", "x", "--steps", "5000"], "did you mean 'adadqn'?"),
         (["train", "--env", "Pendulum-v1", "--steps", "5000"], "must be Discrete, but it is a Box"),
         (["train", "--env", "Blackjack-v1", "--steps", "5000"], "must be a Box, but it is a Tuple"),
@@ -136,7 +157,11 @@ def test_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ids=lambda value: value if isinstance(value, str) else None,
 )
 def test_mistakes_get_one_sentence(
-    arguments: list[str], expected: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    arguments: list[str],
+    expected: str,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert expected in fails_with(capsys, *arguments)

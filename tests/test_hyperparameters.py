@@ -118,9 +118,7 @@ def test_the_order_of_options_makes_no_difference() -> None:
 
 
 def test_only_names_and_sizes_are_part_of_the_architecture() -> None:
-    same = FULL.replace(
-        learning_rate=1.0, discount=0.5, optimizer_options=(("decay", 0.1), ("eps", 1.0))
-    ).architecture
+    same = FULL.replace(learning_rate=1.0, discount=0.5, optimizer_options=(("decay", 0.1), ("eps", 1.0))).architecture
     assert same == FULL.architecture
     changes: list[dict[str, Any]] = [
         {"hidden": (16,)},
@@ -197,9 +195,7 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("values", "sentence"), MISTAKES, ids=[str(values)[:40] for values, _ in MISTAKES]
-)
+@pytest.mark.parametrize(("values", "sentence"), MISTAKES, ids=[str(values)[:40] for values, _ in MISTAKES])
 def test_a_mistake_is_told_in_one_sentence(values: dict[str, Any], sentence: str) -> None:
     with pytest.raises(UserError) as caught:
         Hyperparameters.from_dict(values)
@@ -225,7 +221,10 @@ def test_an_unknown_hyperparameter_is_told() -> None:
             {"optimizer_options": [{}], "optimizer.eps": [1.0]},
             "grid takes either optimizer_options or single options, but got both (optimizer.eps)",
         ),
-        ({"learning_rate": [1e-3, -1.0]}, "learning_rate must be a finite number of at least 0, but got -1.0"),
+        (
+            {"learning_rate": [1e-3, -1.0]},
+            "learning_rate must be a finite number of at least 0, but got -1.0",
+        ),
     ],
 )
 def test_a_mistake_in_a_grid_is_told_in_one_sentence(values: dict[str, Any], sentence: str) -> None:

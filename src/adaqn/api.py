@@ -1,4 +1,4 @@
-"""The public classes, with Stable-Baselines3's names: make one with an environment, `learn`, `predict`, `save`, `load`."""
+"""The public classes, with Stable-Baselines3's names: `learn`, `predict`, `save`, `load`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from adaqn.agents import algorithm
 from adaqn.agents.protocol import Clock, MemberReport
-from adaqn.checkpoint import CheckpointStore, Snapshot, read_snapshot, write_snapshot
+from adaqn.checkpoint import CheckpointStore
 from adaqn.compilation import prepare_jax
 from adaqn.envs.environments import Environments
 from adaqn.envs.making import make_environment
@@ -23,6 +23,7 @@ from adaqn.replay.making import make_replay
 from adaqn.runs.config import RunConfig
 from adaqn.runs.session import Output, RunSession
 from adaqn.runs.spaces import check_same_spaces, describe_spaces
+from adaqn.snapshot import Snapshot, read_snapshot, write_snapshot
 from adaqn.training.callbacks import as_callback
 from adaqn.training.trainer import Trainer
 
@@ -60,7 +61,11 @@ class Model:
         self.action_space = environments.action_space
         agent = chosen.make(self.settings, self._hyperparameters, self.observation_space, self.action_space)
         replay = make_replay(
-            self.settings.buffer_size, environments.count, self.observation_space, self.action_space, agent.n_steps
+            self.settings.buffer_size,
+            environments.count,
+            self.observation_space,
+            self.action_space,
+            agent.n_steps,
         )
         self._trainer = Trainer(agent, environments, replay, self.seed)
         self._predict_rng = np.random.default_rng(self.seed)
@@ -181,7 +186,11 @@ class Model:
         return self._trainer
 
     def predict(
-        self, observation: np.ndarray, state: None = None, episode_start: Any = None, deterministic: bool = False
+        self,
+        observation: np.ndarray,
+        state: None = None,
+        episode_start: Any = None,
+        deterministic: bool = False,
     ) -> tuple[Any, None]:
         """The action for one observation or a batch of them, and None where SB3 has a hidden state.
 
@@ -197,7 +206,9 @@ class Model:
             raise UserError(f"observations have the shape {shape}, but got {observation.shape}")
         batch = np.asarray(observation[None] if single else observation, observation_dtype(self.observation_space))
         trainer = self._trainer
-        actions = trainer.agent.policy(trainer.state, batch, None if deterministic else self._predict_rng, trainer.clock)
+        actions = trainer.agent.policy(
+            trainer.state, batch, None if deterministic else self._predict_rng, trainer.clock
+        )
         if isinstance(self.action_space, gymnasium.spaces.Discrete):
             actions = actions + self.action_space.start
         return (actions[0] if single else actions), None
@@ -220,7 +231,11 @@ class Model:
         config = self._config(max(trainer.clock.horizon, self.settings.learning_starts + 1)).to_dict()
         spaces = describe_spaces(self.observation_space, self.action_space)
         clock = trainer.clock._asdict()
-        write_snapshot(file, Snapshot(arrays, {"config": config, "agent": agent, "spaces": spaces, "clock": clock}), "agent")
+        write_snapshot(
+            file,
+            Snapshot(arrays, {"config": config, "agent": agent, "spaces": spaces, "clock": clock}),
+            "agent",
+        )
         return file
 
     @classmethod

@@ -67,9 +67,7 @@ def _dispatch(arguments: list[str]) -> int:
         return 0
     command, rest = arguments[0], arguments[1:]
     if command not in _COMMANDS:
-        raise UserError(
-            f"unknown command {command!r}{nearest(command, _COMMANDS)} (commands: {', '.join(_COMMANDS)})"
-        )
+        raise UserError(f"unknown command {command!r}{nearest(command, _COMMANDS)} (commands: {', '.join(_COMMANDS)})")
     return {"train": _train, "resume": _resume, "evaluate": _evaluate, "picture": _picture}[command](rest)
 
 

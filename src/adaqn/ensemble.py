@@ -77,8 +77,7 @@ class Ensemble:
     def networks(self) -> tuple[Network, ...]:
         """The network of each group."""
         return tuple(
-            Network(self.architectures[group[0]], self.observation_shape, self.outputs)
-            for group in self.groups
+            Network(self.architectures[group[0]], self.observation_shape, self.outputs) for group in self.groups
         )
 
     @cached_property

@@ -33,9 +33,7 @@ def nearest(given: str, allowed: Iterable[str]) -> str:
 def unknown_name(kind: str, given: object, allowed: Iterable[str]) -> UserError:
     """The error for a name that does not exist."""
     names = sorted(allowed)
-    return UserError(
-        f"unknown {kind} {given!r}{nearest(str(given), names)} (allowed: {', '.join(names)})"
-    )
+    return UserError(f"unknown {kind} {given!r}{nearest(str(given), names)} (allowed: {', '.join(names)})")
 
 
 def number(what: str, given: object, low: float = -math.inf, high: float = math.inf) -> float:

@@ -117,9 +117,7 @@ class Hyperparameters:
     def architecture(self) -> Architecture:
         """What the compiled program depends on."""
         options = tuple(name for name, _ in self.optimizer_options)
-        return Architecture(
-            self.convolutions, self.hidden, self.activation, self.optimizer, options, self.loss
-        )
+        return Architecture(self.convolutions, self.hidden, self.activation, self.optimizer, options, self.loss)
 
     def replace(self, **changes: Any) -> Hyperparameters:
         """A copy with other values for some fields."""

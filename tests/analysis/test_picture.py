@@ -39,16 +39,12 @@ def write_run(
     path.mkdir(parents=True)
     path.joinpath("config.yaml").write_text("{algo: adadqn, env: LunarLander-v3, seed: 3}\n")
     entries = [member.to_dict() | {"parent": None} for member in members]
-    path.joinpath("members.jsonl").write_text(
-        json.dumps({"step": 0, "generation": 0, "members": entries}) + "\n"
-    )
+    path.joinpath("members.jsonl").write_text(json.dumps({"step": 0, "generation": 0, "members": entries}) + "\n")
     ends = np.sort(rng.choice(np.arange(100, 100_000), episodes, replace=False))
     lines = [f"{s},{-200 + 400 * s / 100_000 + rng.normal(0, 60)},{100}" for s in ends]
     path.joinpath("episodes.csv").write_text("\n".join(["step,return,length", *lines]) + "\n")
     k = len(members)
-    lines = [
-        ",".join(["step", "target", *(f"loss_{i}" for i in range(k)), *(f"acted_{i}" for i in range(k))])
-    ]
+    lines = [",".join(["step", "target", *(f"loss_{i}" for i in range(k)), *(f"acted_{i}" for i in range(k))])]
     for step in np.linspace(0, 100_000, updates + 1, dtype=int)[1:]:
         done = step / 100_000
         losses = 100 * np.exp(rng.normal(0, 0.5, k) + 2 * np.sin(6 * done + np.arange(k)))
@@ -154,8 +150,7 @@ def test_the_panels_show_the_numbers_of_the_run(tmp_path: Path) -> None:
     ]
     shares = np.bincount(run.selection.target, minlength=4) / 30
     assert [text.get_text() for text in targets.texts] == [
-        f"{share:.0%}  {label}"
-        for share, label in zip(shares, ["25x25", "50x50", "100x100", "200x200"], strict=True)
+        f"{share:.0%}  {label}" for share, label in zip(shares, ["25x25", "50x50", "100x100", "200x200"], strict=True)
     ]
     assert targets.get_xlim() == returns.get_xlim() == (0.0, 100_000.0)
 

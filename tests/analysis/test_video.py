@@ -133,6 +133,19 @@ def test_a_film_that_breaks_off_leaves_the_former_one(name: str, tmp_path: Path)
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_an_ffmpeg_that_fails_is_heard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = tmp_path / "ffmpeg"
+    script.write_text("#!/bin/sh\ncat > /dev/null\necho no space left >&2\nexit 1\n")
+    script.chmod(0o755)
+    monkeypatch.setattr(imageio_ffmpeg, "get_ffmpeg_exe", lambda: str(script))
+    with pytest.raises(UserError, match="ffmpeg could not write the video: no space left"):
+        record_video(RandomPolicy(), Flag(), tmp_path / "x.mp4")
+    script.write_text("#!/bin/sh\necho unknown codec >&2\nexit 1\n")
+    with pytest.raises(UserError, match="ffmpeg could not write the video: unknown codec"):
+        record_video(RandomPolicy(), Flag(shape=(900, 900, 3)), tmp_path / "x.mp4")
+    assert list(tmp_path.iterdir()) == [script]
+
+
 def test_what_cannot_be_filmed_is_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     policy = RandomPolicy()
     with pytest.raises(UserError, match="render_mode='rgb_array', but its render_mode is None"):

@@ -31,9 +31,7 @@ class Scripted(gymnasium.Env[np.ndarray, Any]):
         self.closed = False
         self.step_number = 0
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         self.seeds.append(seed)
         self.step_number = 0
         return self.observe(), {}
@@ -182,11 +180,7 @@ class Failing(Scripted):
     def observe(self) -> Any:
         if self.step_number == 2 and self.raises is not None:
             raise self.raises
-        return (
-            super().observe()
-            if self.step_number != 2 or self.bad_observation is None
-            else self.bad_observation
-        )
+        return super().observe() if self.step_number != 2 or self.bad_observation is None else self.bad_observation
 
     def reward(self) -> Any:
         return self.bad_reward if self.step_number == 2 else 0.0
@@ -230,9 +224,7 @@ def test_faults_in_a_reset_name_the_seed() -> None:
             raise RuntimeError("no display")
 
     seed = int(np.random.default_rng(0).integers(2**31))
-    with pytest.raises(
-        EnvironmentFault, match=rf"environment Broken raised .*no display.* reset with seed {seed}$"
-    ):
+    with pytest.raises(EnvironmentFault, match=rf"environment Broken raised .*no display.* reset with seed {seed}$"):
         started(Broken())
 
 

@@ -25,23 +25,17 @@ def test_an_unknown_id_gets_the_nearest_one(given: str, meant: str) -> None:
 
 
 def test_an_unknown_suite_gets_a_way_to_name_its_module() -> None:
-    with pytest.raises(
-        UserError, match=r"unknown environment 'Nowhere/Walker-v5'; .*'<module>:Nowhere/Walker-v5'"
-    ):
+    with pytest.raises(UserError, match=r"unknown environment 'Nowhere/Walker-v5'; .*'<module>:Nowhere/Walker-v5'"):
         make_environment("Nowhere/Walker-v5", {})
 
 
 def test_a_missing_package_is_named_with_the_extra_that_brings_it() -> None:
     def entry(**_: object) -> gymnasium.Env:
-        raise gymnasium.error.DependencyNotInstalled(
-            'Box2D is not installed,\n run `pip install "gymnasium[box2d]"`'
-        )
+        raise gymnasium.error.DependencyNotInstalled('Box2D is not installed,\n run `pip install "gymnasium[box2d]"`')
 
     gymnasium.register("Needy-v0", entry)
     try:
-        with pytest.raises(
-            UserError, match=r"'Needy-v0' needs .* Box2D is not installed, run .*gymnasium\[box2d\]"
-        ):
+        with pytest.raises(UserError, match=r"'Needy-v0' needs .* Box2D is not installed, run .*gymnasium\[box2d\]"):
             make_environment("Needy-v0", {})
     finally:
         del gymnasium.registry["Needy-v0"]
@@ -50,9 +44,7 @@ def test_a_missing_package_is_named_with_the_extra_that_brings_it() -> None:
 
 
 def test_arguments_that_the_environment_does_not_take_are_shown() -> None:
-    with pytest.raises(
-        EnvironmentFault, match=r"'CartPole-v1' raised TypeError.*'foo'.* made with {'foo': 1}"
-    ):
+    with pytest.raises(EnvironmentFault, match=r"'CartPole-v1' raised TypeError.*'foo'.* made with {'foo': 1}"):
         make_environment("CartPole-v1", {"foo": 1})
     with pytest.raises(UserError, match="'no id!' cannot be made: Malformed environment ID"):
         make_environment("no id!", {})

@@ -63,9 +63,7 @@ def test_tables_solve_the_bellman_equation_of_the_episodes(name: str, continuous
     for _ in range(300):
         best = values.max(axis=1)
         for (observation, action), seen in outcomes.items():
-            targets = [
-                r + GAMMA * (not terminated) * best[rows[following]] for r, following, terminated in seen
-            ]
+            targets = [r + GAMMA * (not terminated) * best[rows[following]] for r, following, terminated in seen]
             assert len(set(targets)) == 1  # whatever is random does not matter to the value
             values[rows[observation], action] = targets[0]
     np.testing.assert_allclose(values, q, rtol=1e-10, atol=1e-12)

@@ -27,15 +27,11 @@ def advance(environments: Environments, rng: np.random.Generator, steps: int) ->
 
 
 @pytest.mark.parametrize("n_envs", [1, 3])
-@pytest.mark.parametrize(
-    "name", ["CartPole-v1", "LunarLander-v3", "Pendulum-v1", "Acrobot-v1", "BipedalWalker-v3"]
-)
+@pytest.mark.parametrize("name", ["CartPole-v1", "LunarLander-v3", "Pendulum-v1", "Acrobot-v1", "BipedalWalker-v3"])
 def test_a_restored_environment_goes_on_to_the_bit(name: str, n_envs: int) -> None:
     original, rng = Environments.make(name, n_envs, {}), np.random.default_rng(3)
     original.reset(rng)
-    advance(
-        original, rng, 333
-    )  # beyond the first growth of the record and, but for Acrobot, the first episode
+    advance(original, rng, 333)  # beyond the first growth of the record and, but for Acrobot, the first episode
     while min(episode.length for episode in original.position()) < 3:
         advance(original, rng, 1)
     position, observations = original.position(), original.observations.copy()
@@ -67,9 +63,7 @@ def test_environments_stand_at_different_points_of_their_episodes() -> None:
     assert [episode.length for episode in position] == lengths.tolist()
     assert len(set(lengths.tolist())) == 3
     assert [len(episode.actions) for episode in position] == lengths.tolist()
-    assert [episode.total for episode in position] == lengths.astype(
-        float
-    ).tolist()  # CartPole gives 1 a step
+    assert [episode.total for episode in position] == lengths.astype(float).tolist()  # CartPole gives 1 a step
 
 
 class Unrepeatable(gymnasium.Env[np.ndarray, Any]):
@@ -115,9 +109,7 @@ def test_an_environment_that_does_not_repeat_begins_a_new_episode(what: str, mes
         environments.step(np.zeros(1, np.int32), rng)
     position, observations = environments.position(), environments.observations
     expected_seed = int(np.random.default_rng(7).integers(2**31))
-    with pytest.warns(
-        RuntimeWarning, match=f"environment Unrepeatable did not repeat its episode .*{message}"
-    ):
+    with pytest.warns(RuntimeWarning, match=f"environment Unrepeatable did not repeat its episode .*{message}"):
         assert environments.restore(position, observations, np.random.default_rng(7)) == [0]
     after = environments.position()[0]
     assert (after.seed, after.length, after.total) == (expected_seed, 0, 0.0)
@@ -148,9 +140,7 @@ def test_a_position_of_other_environments_is_refused() -> None:
         one.restore(two.position(), two.observations, rng)
     with pytest.raises(CheckpointError, match=r"float32\[1, 3\], but CartPole-v1 has float32\[1, 4\]"):
         one.restore(pendulum.position(), pendulum.observations, rng)
-    with pytest.raises(
-        CheckpointError, match=r"shape \(0, 1\), which are not 0 actions of environment CartPole-v1"
-    ):
+    with pytest.raises(CheckpointError, match=r"shape \(0, 1\), which are not 0 actions of environment CartPole-v1"):
         one.restore(pendulum.position(), one.observations, rng)
 
 

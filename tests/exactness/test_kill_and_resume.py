@@ -8,6 +8,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -49,52 +51,63 @@ def exact_contents(run_dir: Path) -> dict[str, object]:
     return contents | {"summary.json": summary}
 
 
-@pytest.fixture(scope="module", params=[("CartPole-v1", 1), ("CartPole-v1", 3), ("LunarLander-v3", 1), ("LunarLander-v3", 3)])
-def reference(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, int, Path]:
-    env, n_envs = request.param
-    run_dir = tmp_path_factory.mktemp("reference") / "run"
-    done = adaqn(*arguments(env, n_envs, run_dir))
-    assert done.returncode == 0, done.stderr
-    return env, n_envs, run_dir
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, int], Path]:
+    """The directory of a run that nothing disturbed; each is made once."""
+
+    @cache
+    def run(env: str, n_envs: int) -> Path:
+        run_dir = tmp_path_factory.mktemp("uninterrupted") / "run"
+        done = adaqn(*arguments(env, n_envs, run_dir))
+        assert done.returncode == 0, done.stderr
+        return run_dir
+
+    return run
 
 
 # Before the first update, between two checkpoints, right after one; while a checkpoint is renamed into place, and
 # while one is being written (the fsyncs before are those of the files that it counts on).
-POINTS = [["step", "60"], ["step", "437"], ["step", "601"], ["replace", "4"], ["fsync", "14"]]
+POINTS = [("step", "60"), ("step", "437"), ("step", "601"), ("replace", "4"), ("fsync", "14")]
+CASES = [
+    *(("CartPole-v1", 1, *point) for point in POINTS),
+    *((*kind, *point) for kind in (("CartPole-v1", 3), ("LunarLander-v3", 1), ("LunarLander-v3", 3))
+      for point in (POINTS[1], POINTS[3])),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("point", POINTS, ids=lambda point: "-".join(point))
-def test_killed_and_resumed_is_uninterrupted(reference: tuple[str, int, Path], point: list[str], tmp_path: Path) -> None:
-    env, n_envs, whole = reference
+@pytest.mark.parametrize(("env", "n_envs", "point", "number"), CASES)
+def test_killed_and_resumed_is_uninterrupted(
+    env: str, n_envs: int, point: str, number: str, uninterrupted: Callable[[str, int], Path], tmp_path: Path
+) -> None:
     run_dir = tmp_path / "run"
-    killed = adaqn(*arguments(env, n_envs, run_dir), before=point)
+    killed = adaqn(*arguments(env, n_envs, run_dir), before=[point, number])
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     assert not (run_dir / "summary.json").exists()
     resumed = adaqn("resume", str(run_dir), "--quiet")
     assert resumed.returncode == 0, resumed.stderr
-    assert exact_contents(run_dir) == exact_contents(whole)
+    assert exact_contents(run_dir) == exact_contents(uninterrupted(env, n_envs))
 
 
-def test_killed_again_and_again(reference: tuple[str, int, Path], tmp_path: Path) -> None:
-    env, n_envs, whole = reference
+def test_killed_again_and_again(uninterrupted: Callable[[str, int], Path], tmp_path: Path) -> None:
     run_dir = tmp_path / "run"
-    adaqn(*arguments(env, n_envs, run_dir), before=["step", "230"])
+    adaqn(*arguments("LunarLander-v3", 3, run_dir), before=["step", "230"])
     for step in ("410", "640"):
         assert adaqn("resume", str(run_dir), "--quiet", before=["step", step]).returncode == -signal.SIGKILL
     assert adaqn("resume", str(run_dir), "--quiet").returncode == 0
-    assert exact_contents(run_dir) == exact_contents(whole)
+    assert exact_contents(run_dir) == exact_contents(uninterrupted("LunarLander-v3", 3))
 
 
-def test_torn_checkpoint_falls_back_to_the_one_before(reference: tuple[str, int, Path], tmp_path: Path) -> None:
-    env, n_envs, whole = reference
+def test_torn_checkpoint_falls_back_to_the_one_before(
+    uninterrupted: Callable[[str, int], Path], tmp_path: Path
+) -> None:
     run_dir = tmp_path / "run"
-    adaqn(*arguments(env, n_envs, run_dir), before=["step", "750"])
+    adaqn(*arguments("CartPole-v1", 1, run_dir), before=["step", "750"])
     newest = max((run_dir / "checkpoint").glob("step-*.zip"))
     newest.write_bytes(newest.read_bytes()[: newest.stat().st_size // 2])
     resumed = adaqn("resume", str(run_dir), "--quiet")
     assert resumed.returncode == 0, resumed.stderr
     assert "warning" in resumed.stderr and newest.name in resumed.stderr
-    assert exact_contents(run_dir) == exact_contents(whole)
+    assert exact_contents(run_dir) == exact_contents(uninterrupted("CartPole-v1", 1))
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -21,7 +21,13 @@ HAND_WORKED = {
     "l1": [0.0, 0.5, 1.0, 1.5, 50.0],
     "huber": [0.0, 0.125, 0.5, 1.0, 49.5],
     # cosh 50 overflows nothing yet in double precision; log(e^50 / 2) = 50 - log 2 to the last digit.
-    "log_cosh": [0.0, LOG_COSH_HALF, math.log(math.cosh(1.0)), math.log(math.cosh(1.5)), 50.0 - math.log(2.0)],
+    "log_cosh": [
+        0.0,
+        LOG_COSH_HALF,
+        math.log(math.cosh(1.0)),
+        math.log(math.cosh(1.5)),
+        50.0 - math.log(2.0),
+    ],
 }
 SLOPES = {
     "l2": [0.0, 0.5, 1.0, 1.5, 50.0],
@@ -66,9 +72,7 @@ def test_a_step_goes_down_the_mean_of_the_loss(name: str) -> None:
     step = jax.jit(lambda s: ensemble.update(s, jnp.asarray([[2.0], [2.0]]), targets, lambda q: q[:, 0]))
     (trained,), predictions = step(state)
     assert predictions.tolist() == [[2.0, 2.0]]
-    slope = {"l2": (0.5, -3.0), "l1": (1.0, -1.0), "huber": (0.5, -1.0)}.get(
-        name, (math.tanh(0.5), math.tanh(-3.0))
-    )
+    slope = {"l2": (0.5, -3.0), "l1": (1.0, -1.0), "huber": (0.5, -1.0)}.get(name, (math.tanh(0.5), math.tanh(-3.0)))
     mean = sum(slope) / 2.0
     np.testing.assert_allclose(trained.parameters, [[1.0 - 0.1 * 2.0 * mean, -0.1 * mean]], rtol=1e-5, atol=1e-7)
     assert step._cache_size() == 1  # type: ignore[attr-defined]

@@ -51,7 +51,9 @@ def test_outputs_are_those_of_a_perceptron_in_numpy(hidden: tuple[int, ...], sha
         x = (np.tanh(x) if layer else x) @ kernel + bias
 
     assert start == net.size
-    np.testing.assert_allclose(net.apply(net.unravel(jnp.asarray(weights)), jnp.asarray(observations)), x, rtol=2e-5, atol=2e-6)
+    np.testing.assert_allclose(
+        net.apply(net.unravel(jnp.asarray(weights)), jnp.asarray(observations)), x, rtol=2e-5, atol=2e-6
+    )
 
 
 def test_observations_may_be_whole_numbers() -> None:

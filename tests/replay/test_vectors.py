@@ -89,9 +89,7 @@ def test_every_sample_is_the_n_step_transition_of_the_stream(
 
 @settings(max_examples=60, deadline=None)
 @given(ends=streams, capacity=st.integers(1, 30), n_steps=st.integers(1, 3), cut=st.floats(0, 1))
-def test_restored_rows_draw_the_same_samples(
-    ends: list[list[str]], capacity: int, n_steps: int, cut: float
-) -> None:
+def test_restored_rows_draw_the_same_samples(ends: list[list[str]], capacity: int, n_steps: int, cut: float) -> None:
     n_envs = len(ends[0])
     original, restored = buffer(capacity, n_envs, n_steps), buffer(capacity, n_envs, n_steps)
     for row, flags in enumerate(ends):
@@ -153,9 +151,7 @@ def test_rows_that_are_not_held_are_refused() -> None:
 def test_rows_of_another_shape_or_with_a_gap_are_refused() -> None:
     replay, other = buffer(4, 1, 1), VectorReplay(4, 1, (3,), (), np.int32)
     replay.add(transitions(0, [""]))
-    with pytest.raises(
-        CheckpointError, match=r"observation .* must be float32\[1, 1, 3\], but is float32\[1, 1, 2\]"
-    ):
+    with pytest.raises(CheckpointError, match=r"observation .* must be float32\[1, 1, 3\], but is float32\[1, 1, 2\]"):
         other.restore(0, replay.rows(0, 1))
     with pytest.raises(CheckpointError, match="must follow row 1, but begin at 2"):
         replay.restore(2, replay.rows(0, 1))

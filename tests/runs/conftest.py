@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from adaqn.agents.protocol import Clock, MemberReport, TargetUpdate
-from adaqn.checkpoint import Snapshot
 from adaqn.hyperparameters import Hyperparameters
 from adaqn.replay.protocol import Transitions
 from adaqn.replay.vectors import VectorReplay
+from adaqn.snapshot import Snapshot
 from adaqn.training.observers import Episode, Observer
 
 MEMBERS = (Hyperparameters(hidden=(25, 25)), Hyperparameters(hidden=(50,), learning_rate=1e-3))
@@ -46,13 +46,19 @@ class FakeTrainer:
         self.episodes = 0
         self.recent_episodes: deque[Episode] = deque(maxlen=100)
         self.stop_reason: str | None = None
+        self.interrupted = False
         self.rng = np.random.default_rng(0)
 
     def stop(self, reason: str) -> None:
         self.stop_reason = reason
 
+    def interrupt(self, reason: str) -> None:
+        self.stop_reason = reason
+        self.interrupted = True
+
     def run(self, until: int, observers: Sequence[Observer]) -> None:
         self.stop_reason = None
+        self.interrupted = False
         every: Any = observers
         try:
             for observer in every:
@@ -60,7 +66,7 @@ class FakeTrainer:
             while self.clock.step < until and self.stop_reason is None:
                 self.settle(every)
                 self.step(every)
-            if self.clock.step >= until:
+            if not self.interrupted:
                 self.settle(every)
                 for observer in every:
                     observer.on_finish(self)

@@ -9,6 +9,7 @@ import pytest
 from adaqn.checkpoint import CheckpointStore
 from adaqn.errors import CheckpointError
 from adaqn.runs.checkpointing import Checkpointer
+from adaqn.runs.config import RunConfig
 from adaqn.runs.directory import RunDirectory
 from adaqn.runs.recorders.composition import RunRecorders, recorders_for
 from adaqn.runs.recorders.exact_file import ExactFile
@@ -33,10 +34,10 @@ class KilledAt(Observer):
             raise Killed
 
 
-class StoppedAt(KilledAt):
+class InterruptedAt(KilledAt):
     def on_step(self, trainer: Any) -> None:
         if trainer.clock.step >= self.step:
-            trainer.stop("SIGTERM")
+            trainer.interrupt("SIGTERM")
 
 
 class Saves(CheckpointStore):
@@ -53,9 +54,7 @@ class Saves(CheckpointStore):
 
 def recorders(path: Path, checkpoint_interval: int = 30, log_interval: int = 17) -> RunRecorders:
     path.mkdir(exist_ok=True)
-    return recorders_for(
-        RunDirectory(path), log_interval=log_interval, checkpoint_interval=checkpoint_interval
-    )
+    return recorders_for(RunDirectory(path), log_interval=log_interval, checkpoint_interval=checkpoint_interval)
 
 
 def exact(path: Path) -> dict[str, bytes]:
@@ -84,19 +83,30 @@ def test_it_saves_on_request_and_only_once(tmp_path: Path, trainer: Any) -> None
     assert store.saved == [0, 40, 100]
 
 
-def test_it_saves_when_stopped_also_by_somebody_after_it(tmp_path: Path, trainer: Any) -> None:
+def test_it_saves_when_interrupted_also_by_somebody_after_it(tmp_path: Path, trainer: Any) -> None:
     store = Saves(tmp_path)
-    trainer.run(100, [Checkpointer(store, 1000), StoppedAt(52)])
+    trainer.run(100, [Checkpointer(store, 1000), InterruptedAt(52)])
+    assert store.saved == [0, 52]
+
+
+def test_a_run_that_somebody_stopped_is_saved_once_at_its_end(tmp_path: Path, trainer: Any) -> None:
+    class Stops(Observer):
+        def on_step(self, trainer: Any) -> None:
+            if trainer.clock.step == 52:
+                trainer.stop("good enough")
+
+    store = Saves(tmp_path)
+    trainer.run(100, [Checkpointer(store, 1000), Stops()])
     assert store.saved == [0, 52]
 
 
 def test_after_an_error_the_last_checkpoint_stays(tmp_path: Path, trainer: Any) -> None:
     store = Saves(tmp_path)
 
-    class Fails(StoppedAt):
+    class Fails(InterruptedAt):
         def on_step(self, trainer: Any) -> None:
             super().on_step(trainer)
-            if trainer.stop_reason:
+            if trainer.interrupted:
                 raise RuntimeError("half done")
 
     with pytest.raises(RuntimeError, match="half done"):
@@ -122,7 +132,7 @@ def test_the_exact_files_are_synced_and_measured_before_a_checkpoint(
     ("end", "step", "restored"),
     [
         *((KilledAt, 2, 0), (KilledAt, 58, 30), (KilledAt, 60, 30), (KilledAt, 62, 60), (KilledAt, 200, 180)),
-        *((StoppedAt, 2, 2), (StoppedAt, 58, 58), (StoppedAt, 60, 60), (StoppedAt, 200, 200)),
+        *((InterruptedAt, 2, 2), (InterruptedAt, 58, 58), (InterruptedAt, 60, 60), (InterruptedAt, 200, 200)),
     ],
 )
 def test_interrupted_and_resumed_is_uninterrupted_to_the_byte(
@@ -148,9 +158,7 @@ def test_interrupted_and_resumed_is_uninterrupted_to_the_byte(
     assert resumed.snapshot().meta == whole.snapshot().meta
     span = whole.replay.oldest, whole.replay.added
     assert (resumed.replay.oldest, resumed.replay.added) == span
-    assert (
-        resumed.replay.rows(*span)["observation"].tolist() == whole.replay.rows(*span)["observation"].tolist()
-    )
+    assert resumed.replay.rows(*span)["observation"].tolist() == whole.replay.rows(*span)["observation"].tolist()
 
 
 def test_a_run_killed_before_its_first_checkpoint_begins_anew(tmp_path: Path, new_trainer: Any) -> None:
@@ -173,17 +181,31 @@ def test_results_are_not_cut_because_the_checkpoints_are_gone(tmp_path: Path, tr
 
 
 def test_missing_lines_are_an_error(tmp_path: Path, new_trainer: Any) -> None:
-    new_trainer().run(STEPS, recorders(tmp_path).observers([StoppedAt(100)]))
+    new_trainer().run(STEPS, recorders(tmp_path).observers([InterruptedAt(100)]))
     size = (tmp_path / "episodes.csv").stat().st_size
     (tmp_path / "episodes.csv").write_text("step,return,length\n")
     with pytest.raises(CheckpointError, match=f"episodes.csv has 19 bytes, but .* when it had {size}"):
         recorders(tmp_path).checkpointer.restore(new_trainer())
 
 
+def test_a_configuration_that_was_changed_meanwhile_is_not_resumed(tmp_path: Path, new_trainer: Any) -> None:
+    def run(**changes: Any) -> RunRecorders:
+        values = {"env": "CartPole-v1", "steps": 5_000, "log_interval": 100} | changes
+        config = RunConfig.from_dict(values)
+        return recorders_for(RunDirectory(tmp_path), log_interval=50, checkpoint_interval=50, config=config)
+
+    new_trainer().run(STEPS, run().observers([InterruptedAt(100)]))
+    before = exact(tmp_path)
+    with pytest.raises(CheckpointError, match=r"config\.yaml was changed .* \(steps, seed\)"):
+        run(seed=1, steps=6_000).checkpointer.restore(new_trainer())
+    assert exact(tmp_path) == before
+    assert run(log_interval=7).checkpointer.restore(new_trainer())
+
+
 def test_time_goes_on_from_where_it_was(tmp_path: Path, new_trainer: Any) -> None:
     first = recorders(tmp_path)
     first.checkpointer._stopwatch.set(3600.0)
-    new_trainer().run(STEPS, first.observers([StoppedAt(100)]))
+    new_trainer().run(STEPS, first.observers([InterruptedAt(100)]))
     second = recorders(tmp_path)
     second.checkpointer.restore(new_trainer())
     assert 3600.0 < second.checkpointer._stopwatch.elapsed < 3700.0

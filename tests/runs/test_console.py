@@ -35,9 +35,7 @@ class FakeAgent:
         return self.reports
 
 
-def make_trainer(
-    members: Sequence[Hyperparameters] = FOUR, start: int = 0, count: int = 1, diverged: int = -1
-) -> Any:
+def make_trainer(members: Sequence[Hyperparameters] = FOUR, start: int = 0, count: int = 1, diverged: int = -1) -> Any:
     """What observers see of a trainer; its state is the target member, member k was selected k + 1 %."""
     reports = [MemberReport(m, 7.0 + k, (k + 1) / 100, k == diverged) for k, m in enumerate(members)]
     environments = SimpleNamespace(
@@ -55,6 +53,7 @@ def make_trainer(
         episodes=0,
         recent_episodes=deque(maxlen=100),
         stop_reason=None,
+        interrupted=False,
     )
 
 
@@ -71,9 +70,7 @@ class Timer:
 
 
 def make_console(width: int = 80, terminal: bool = False) -> Console:
-    return Console(
-        file=io.StringIO(), width=width, force_terminal=terminal, highlight=False, color_system=None
-    )
+    return Console(file=io.StringIO(), width=width, force_terminal=terminal, highlight=False, color_system=None)
 
 
 def text_of(console: Console) -> str:
@@ -85,9 +82,7 @@ def lines_of(console: Console) -> list[str]:
     return [line.rstrip() for line in text_of(console).split("\n") if line.strip()]
 
 
-def make_reporter(
-    trainer: Any, console: Console, run_directory: Path | None = Path("runs/lander")
-) -> ConsoleReporter:
+def make_reporter(trainer: Any, console: Console, run_directory: Path | None = Path("runs/lander")) -> ConsoleReporter:
     return ConsoleReporter(
         algorithm="adadqn",
         steps=1000,
@@ -113,9 +108,7 @@ def go(trainer: Any, observer: Observer, until: int = 1000) -> None:
     observer.on_close(trainer)
 
 
-def update(
-    step: int, target: int, losses: Sequence[float], newly_diverged: tuple[int, ...] = ()
-) -> TargetUpdate:
+def update(step: int, target: int, losses: Sequence[float], newly_diverged: tuple[int, ...] = ()) -> TargetUpdate:
     return TargetUpdate(step, target, tuple(losses), (1,) * len(losses), newly_diverged)
 
 
@@ -184,6 +177,20 @@ def test_piped_there_is_a_line_every_twentieth_of_the_way() -> None:
     assert lines[0] == "step 50 of 1,000 (5%)  100 steps/s  return -  left 0:10  target 1: 50x50"
     assert lines[10] == "step 550 of 1,000 (55%)  100 steps/s  return 7.5  left 0:04  target 1: 50x50"
     assert lines[-1].startswith("step 1,000 of 1,000 (100%)")
+
+
+def test_the_speed_is_that_of_the_last_ten_seconds() -> None:
+    trainer = make_trainer()
+    now = 0.0
+    line = ProgressLine(1000, make_console(), lambda: now)
+    line.on_start(trainer)
+    for step, now in ((50, 100.0), (100, 101.0), (150, 102.0), (200, 112.0)):  # noqa: B007 (the lambda reads it)
+        trainer.clock = trainer.clock._replace(step=step)
+        line.on_step(trainer)
+    assert line.speed == 50 / 10
+    trainer.clock, now = trainer.clock._replace(step=250), 113.0
+    line.on_step(trainer)
+    assert line.speed == 100 / 11
 
 
 @pytest.mark.parametrize(("start", "end", "count"), [(0, 7, 7), (900, 1000, 20), (0, 1001, 20)])
@@ -291,20 +298,34 @@ def test_of_many_members_the_most_often_selected_are_shown_in_the_end() -> None:
     assert [int(line.split()[0]) for line in lines[-21:-1]] == list(range(24, 4, -1))
 
 
-def test_a_stopped_run_says_why_and_how_to_go_on() -> None:
+def test_a_stopped_run_says_why_and_is_finished() -> None:
     console, trainer = make_console(), make_trainer()
     reporter = make_reporter(trainer, console, Path("my runs/lander"))
     reporter.on_start(trainer)
     trainer.clock = trainer.clock._replace(step=300)
-    trainer.stop_reason = "interrupted"
+    trainer.stop_reason = "the return is high enough"
+    reporter.on_finish(trainer)
     reporter.on_close(trainer)
     lines = lines_of(console)
-    assert "stopped at step 300 of 1,000: interrupted" in lines
-    assert lines[-4:-1] == [
+    assert "stopped at step 300 of 1,000: the return is high enough" in lines
+    assert sum("selected" in line for line in lines) == 1
+    assert lines[-3:] == [
         "run directory  my runs/lander",
-        "next           adaqn resume 'my runs/lander'",
-        "               adaqn evaluate 'my runs/lander' --episodes 20",
+        "next           adaqn evaluate 'my runs/lander' --episodes 20",
+        "               adaqn picture 'my runs/lander'",
     ]
+
+
+def test_an_interrupted_run_shows_its_members_so_far() -> None:
+    console, trainer = make_console(), make_trainer()
+    reporter = make_reporter(trainer, console)
+    reporter.on_start(trainer)
+    trainer.clock = trainer.clock._replace(step=300)
+    trainer.stop_reason, trainer.interrupted = "SIGINT", True
+    reporter.on_close(trainer)
+    lines = lines_of(console)
+    assert "stopped at step 300 of 1,000: SIGINT" in lines
+    assert lines[-1].split() == ["3", "200x200", "4.0%", "10"]
 
 
 def test_after_an_error_only_the_line_is_ended() -> None:

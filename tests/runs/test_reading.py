@@ -94,9 +94,7 @@ def test_a_torn_last_line_is_ignored(tmp_path: Path) -> None:
         ("config.yaml", "- a\n", "must hold a mapping of names to values, but it holds .'a'."),
     ],
 )
-def test_what_cannot_be_read_is_told_in_a_sentence(
-    tmp_path: Path, name: str, text: str, sentence: str
-) -> None:
+def test_what_cannot_be_read_is_told_in_a_sentence(tmp_path: Path, name: str, text: str, sentence: str) -> None:
     (tmp_path / "config.yaml").write_text(CONFIG)
     (tmp_path / name).write_text(text)
     with pytest.raises(UserError, match=sentence):

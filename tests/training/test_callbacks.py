@@ -34,9 +34,7 @@ class FakeAgent:
 class FakeTrainer:
     """Tells observers what the loop would; `episodes_at` maps steps to returns of episodes that end there."""
 
-    def __init__(
-        self, environments: int = 1, start: int = 0, episodes_at: dict[int, float] | None = None
-    ) -> None:
+    def __init__(self, environments: int = 1, start: int = 0, episodes_at: dict[int, float] | None = None) -> None:
         self.clock = Clock(step=start)
         self.agent = FakeAgent()
         self.state = 3  # the target member
@@ -63,8 +61,7 @@ class FakeTrainer:
                 callback.on_step(self)
                 if fail:
                     raise RuntimeError("failed")
-            if self.clock.step >= until:
-                callback.on_finish(self)
+            callback.on_finish(self)
         finally:
             callback.on_close(self)
 
@@ -123,9 +120,7 @@ class Diary(BaseCallback):
         self.entries.append(("end", self.num_timesteps))
 
 
-def run(
-    callback: BaseCallback, until: int, trainer: FakeTrainer | None = None, improves_at: int = 10**9
-) -> FakeModel:
+def run(callback: BaseCallback, until: int, trainer: FakeTrainer | None = None, improves_at: int = 10**9) -> FakeModel:
     trainer = trainer or FakeTrainer()
     model = FakeModel(trainer, improves_at)
     callback.bind(model)
@@ -204,9 +199,7 @@ def test_what_learn_accepts_as_callback() -> None:
     empty = as_callback(None)
     assert isinstance(empty, CallbackList)
     assert empty.callbacks == ()
-    with pytest.raises(
-        UserError, match=r"takes one argument, the trainer, but got <lambda>\(local, globals\)"
-    ):
+    with pytest.raises(UserError, match=r"takes one argument, the trainer, but got <lambda>\(local, globals\)"):
         as_callback(lambda local, globals: True)
     with pytest.raises(UserError, match="or a list of these, but got 'diary'"):
         as_callback("diary")

@@ -139,9 +139,7 @@ def test_the_log_goes_on_where_a_resumed_run_stands(tmp_path: Path) -> None:
     assert log.open(0) == []
     log.append(100, 2, EvaluationResult((1.0, 4.5), (7, 8)))
     log.append(200, 0, EvaluationResult((9.25, 0.0), (1, 2)))
-    whole = (
-        "step,generation,member,return,length\n100,0,2,1.0,7\n100,0,2,4.5,8\n200,0,0,9.25,1\n200,0,0,0.0,2\n"
-    )
+    whole = "step,generation,member,return,length\n100,0,2,1.0,7\n100,0,2,4.5,8\n200,0,0,9.25,1\n200,0,0,0.0,2\n"
     assert path.read_text() == whole
 
     path.write_text(whole + "300,0,0,1")  # torn
@@ -152,13 +150,21 @@ def test_the_log_goes_on_where_a_resumed_run_stands(tmp_path: Path) -> None:
     assert path.read_text() == whole
 
 
-def test_the_log_of_another_run_is_not_touched(tmp_path: Path) -> None:
+def test_the_log_starts_anew_with_a_new_run_but_not_with_a_further_call(tmp_path: Path) -> None:
+    path = tmp_path / "evaluations.csv"
+    log = EvaluationLog(path)
+    log.open(0)
+    log.append(100, 0, EvaluationResult((1.0,), (7,)))
+    before = path.read_text()
+    assert log.open(0) == []
+    assert path.read_text() == before
+    assert EvaluationLog(path).open(0) == []
+    assert path.read_text() == "step,generation,member,return,length\n"
+
+
+def test_a_file_that_is_no_log_is_not_touched(tmp_path: Path) -> None:
     path = tmp_path / "evaluations.csv"
     path.write_text("precious")
-    with pytest.raises(UserError, match="exists already"):
-        EvaluationLog(path).open(0)
-    with pytest.raises(
-        UserError, match="must begin with step,generation,member,return,length, but got precious"
-    ):
+    with pytest.raises(UserError, match="must begin with step,generation,member,return,length, but got precious"):
         EvaluationLog(path).open(5)
     assert path.read_text() == "precious"

@@ -50,11 +50,21 @@ class DQNSettings:
         checked: dict[str, Any] = {"gamma": number("gamma", self.gamma, 0.0, 1.0)}
         for name in ("learning_starts", "exploration_steps"):
             checked[name] = count(name, getattr(self, name))
-        for name in (
-            "buffer_size batch_size train_freq gradient_steps target_update_interval n_steps".split()
-        ):
+        for name in [
+            "buffer_size",
+            "batch_size",
+            "train_freq",
+            "gradient_steps",
+            "target_update_interval",
+            "n_steps",
+        ]:
             checked[name] = count(name, getattr(self, name), low=1)
-        for name in ("exploration_initial_eps", "exploration_final_eps", "behaviour_initial_eps", "behaviour_final_eps"):
+        for name in (
+            "exploration_initial_eps",
+            "exploration_final_eps",
+            "behaviour_initial_eps",
+            "behaviour_final_eps",
+        ):
             checked[name] = number(name, getattr(self, name), 0.0, 1.0)
         if self.behaviour_steps is not None:
             checked["behaviour_steps"] = count("behaviour_steps", self.behaviour_steps)
@@ -98,9 +108,7 @@ class DQNRun(NamedTuple):
     learning: DQNState
 
 
-def bellman_target(
-    q_next: Array, rewards: Array, terminated: Array, steps: Array, discount: Array
-) -> Array:
+def bellman_target(q_next: Array, rewards: Array, terminated: Array, steps: Array, discount: Array) -> Array:
     """y = Σ_i γ^i r_i + γ^m max_a' Q(s', a'), cut where the episode terminated (line 8 of Algorithm 1). [B]
 
     Shapes: q_next [B, A], rewards [B, n], terminated [B], steps m [B], discount [].
@@ -117,15 +125,19 @@ def update(ensemble: Ensemble, state: DQNState, batch: Batch) -> DQNState:
         for member, weight in zip(state.selected.members, state.selected.weights, strict=True)
     ]
     q_next = jnp.stack(next_values).sum(axis=0)
-    # Parameters can be finite and yet too large to compute with, which shows only here. Such a target would make
-    # all others diverge as well, so then nobody learns until the next target update, when another is chosen.
-    sound = jnp.isfinite(q_next).all()
+    # Parameters can be finite and yet too large to compute with, which shows only here. The error of all others to
+    # such a target would overflow too, so nobody learns until the next target update, when another is chosen.
+    sound = jnp.isfinite(l2(q_next)).all()
 
     def target_with(discount: Array) -> Array:
         return bellman_target(q_next, batch.rewards, batch.terminated, batch.steps, discount)
 
+    # A masked sum instead of an index: its gradient is a product, where that of an index is a scatter, which takes
+    # longer than all else that is done with the few values.
+    taken = batch.action[:, None] == jnp.arange(ensemble.outputs)[None, :]
+
     def of_action(q: Array) -> Array:
-        return jnp.take_along_axis(q, batch.action[:, None], axis=1)[:, 0]
+        return jnp.where(taken, q, 0.0).sum(axis=1)
 
     trained, predictions = ensemble.update(
         state.ensemble, batch.observation, jax.vmap(target_with)(state.discount), of_action
@@ -166,11 +178,12 @@ def act(
         q = q_of_all[member, jnp.arange(n)]
     else:
         q = ensemble.value(parameters, member[0], observations)
-        diverged = diverged.at[member[0]].set(diverged[member[0]] | ~jnp.isfinite(q).all())
+        diverged = diverged | ((jnp.arange(ensemble.size) == member[0]) & ~jnp.isfinite(q).all())
     anything = (uniforms[:, 1] * ensemble.outputs).astype(jnp.int32)
     action = jnp.where(uniforms[:, 0] < epsilons[0], anything, q.argmax(axis=-1).astype(jnp.int32))
     sound = ~diverged[member]
-    acted = state.acted.at[member].add(sound.astype(jnp.int32))
+    chosen = (member[:, None] == jnp.arange(ensemble.size)[None, :]) & sound[:, None]
+    acted = state.acted + chosen.sum(axis=0, dtype=jnp.int32)
     return state._replace(diverged=diverged, acted=acted), jnp.where(sound, action, -1)
 
 
@@ -389,9 +402,7 @@ class DQNAgent:
     def report(self, state: DQNRun) -> tuple[MemberReport, ...]:
         """The members as they stand."""
         learning = state.learning
-        losses, selections, diverged = jax.device_get(
-            (learning.cumulated_loss, learning.selections, learning.diverged)
-        )
+        losses, selections, diverged = jax.device_get((learning.cumulated_loss, learning.selections, learning.diverged))
         chosen = max(1, int(selections.sum()))
         return tuple(
             MemberReport(

@@ -126,15 +126,11 @@ class Agent(Protocol):
         """`update`, then `act`, in one dispatch."""
         ...
 
-    def perform(
-        self, state: Any, operation: Operation, clock: Clock, rng: np.random.Generator
-    ) -> tuple[Any, Event]:
+    def perform(self, state: Any, operation: Operation, clock: Clock, rng: np.random.Generator) -> tuple[Any, Event]:
         """Do a periodic operation other than an update, and report it."""
         ...
 
-    def policy(
-        self, state: Any, observations: np.ndarray, rng: np.random.Generator | None, clock: Clock
-    ) -> np.ndarray:
+    def policy(self, state: Any, observations: np.ndarray, rng: np.random.Generator | None, clock: Clock) -> np.ndarray:
         """The actions of the learned policy: greedy without a generator, exploring with one. [n, ...]"""
         ...
 

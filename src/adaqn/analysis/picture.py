@@ -149,9 +149,7 @@ def draw_targets(axes: Axes, selection: Selections, labels: Sequence[str], colou
         )
 
 
-def target_shares(
-    selection: Selections, members: int, bins: int
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def target_shares(selection: Selections, members: int, bins: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Of the target updates in each of the bins, the share of every member, and the bins' edges. [K, bins]"""
     first, last = selection.step[0], selection.step[-1]
     # A target update tells of the steps before it, so the strip begins one interval before the first.

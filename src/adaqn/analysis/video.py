@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
@@ -65,12 +66,14 @@ def record_video(
 
 
 class _Mp4:
-    """Frames go to ffmpeg as they come."""
+    """Frames go to ffmpeg as they come.
+
+    The process is started here because imageio's way of starting it forks, which JAX warns of.
+    """
 
     def __init__(self, path: Path, fps: float) -> None:
         try:
-            self._ffmpeg = importlib.import_module("imageio_ffmpeg")
-            self._ffmpeg.get_ffmpeg_exe()  # raises where there is none for this platform
+            self._executable: str = importlib.import_module("imageio_ffmpeg").get_ffmpeg_exe()
         except (ImportError, RuntimeError) as error:
             raise UserError(
                 "an .mp4 file needs ffmpeg, which is not installed; `pip install adaqn[video]` installs it, "
@@ -78,27 +81,47 @@ class _Mp4:
             ) from error
         self._path = path
         self._fps = fps
-        self._writer: Any = None
+        self._process: subprocess.Popen[bytes] | None = None
 
     def add(self, frame: np.ndarray) -> None:
         # The usual colour format of MP4 halves both sides, so an odd one gets another row or column.
         height, width = frame.shape[:2]
         frame = np.pad(frame, ((0, height % 2), (0, width % 2), (0, 0)), mode="edge")
-        if self._writer is None:
-            size = (frame.shape[1], frame.shape[0])
-            self._writer = self._ffmpeg.write_frames(
-                str(self._path), size, fps=self._fps, macro_block_size=2, ffmpeg_log_level="error"
-            )
-            self._writer.send(None)
-        self._writer.send(np.ascontiguousarray(frame))
+        if self._process is None:
+            self._process = self._start(frame.shape[1], frame.shape[0])
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(frame.tobytes())
+        except BrokenPipeError:
+            self.finish()  # says what ffmpeg complained of
+            raise
+
+    def _start(self, width: int, height: int) -> subprocess.Popen[bytes]:
+        source = f"-f rawvideo -pix_fmt rgb24 -s {width}x{height} -r {self._fps:g} -i -"
+        target = "-an -c:v libx264 -pix_fmt yuv420p -movflags +faststart"
+        command = [
+            self._executable,
+            "-y",
+            "-loglevel",
+            "error",
+            *source.split(),
+            *target.split(),
+            str(self._path),
+        ]
+        return subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
 
     def finish(self) -> None:
-        self._writer.close()
-        self._writer = None
+        assert self._process is not None
+        process, self._process = self._process, None
+        _, complaint = process.communicate()
+        if process.returncode != 0:
+            raise UserError(f"ffmpeg could not write the video: {complaint.decode(errors='replace').strip()}")
 
     def abandon(self) -> None:
-        if self._writer is not None:
-            self._writer.close()
+        if self._process is not None:
+            self._process.kill()
+            self._process.communicate()
+            self._process = None
 
 
 class _Gif:
@@ -106,9 +129,7 @@ class _Gif:
 
     def __init__(self, path: Path, fps: float) -> None:
         self._path = path
-        self._milliseconds = max(
-            20, round(100 / fps) * 10
-        )  # GIF counts hundredths; viewers slow down below two
+        self._milliseconds = max(20, round(100 / fps) * 10)  # GIF counts hundredths; viewers slow down below two
         self._frames: list[Image.Image] = []
 
     def add(self, frame: np.ndarray) -> None:

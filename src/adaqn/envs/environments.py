@@ -57,17 +57,13 @@ class Environments:
         self.finished: list[FinishedEpisode] = []  # in the last step
 
     @classmethod
-    def make(
-        cls, env: str | gymnasium.Env[Any, Any], n_envs: int, env_kwargs: Mapping[str, Any]
-    ) -> Environments:
+    def make(cls, env: str | gymnasium.Env[Any, Any], n_envs: int, env_kwargs: Mapping[str, Any]) -> Environments:
         """The environments that a user asked for: an id `n_envs` times, or the one environment given."""
         if n_envs < 1:
             raise UserError(f"n_envs must be at least 1, but it is {n_envs}")
         if isinstance(env, gymnasium.Env):
             if n_envs != 1:
-                raise UserError(
-                    f"n_envs must be 1 for an environment object, but it is {n_envs} (an id allows more)"
-                )
+                raise UserError(f"n_envs must be 1 for an environment object, but it is {n_envs} (an id allows more)")
             if env_kwargs:
                 raise UserError(
                     f"env_kwargs go with an id, but {dict(env_kwargs)} was given with an environment object"

@@ -89,9 +89,7 @@ class RunningEpisode:
         """Where the episode stands."""
         return EpisodePosition(self.seed, self._actions[: self.length].copy(), self.total, self.length)
 
-    def repeat(
-        self, recorded: EpisodePosition, shown: np.ndarray, observations: np.ndarray, row: int
-    ) -> str | None:
+    def repeat(self, recorded: EpisodePosition, shown: np.ndarray, observations: np.ndarray, row: int) -> str | None:
         """Repeat an episode up to where the environment showed this row; says what came out differently."""
         if recorded.actions.shape != (recorded.length, *self._actions.shape[1:]):
             raise CheckpointError(

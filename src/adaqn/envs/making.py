@@ -18,17 +18,13 @@ def make_environment(identifier: str, env_kwargs: Mapping[str, Any]) -> gymnasiu
         return gymnasium.make(identifier, **arguments)
     except gymnasium.error.NamespaceNotFound as error:
         # Suites beyond Gymnasium's own register themselves when their module is imported.
-        hint = (
-            f"; install the package that brings it and give its module as well, as in '<module>:{identifier}'"
-        )
+        hint = f"; install the package that brings it and give its module as well, as in '<module>:{identifier}'"
         similar = nearest(identifier, (known for known in gymnasium.registry if "/" in known))
         raise _unknown(identifier, similar or hint) from error
     except (gymnasium.error.UnregisteredEnv, gymnasium.error.DeprecatedEnv) as error:
         raise _unknown(identifier, nearest(identifier, gymnasium.registry)) from error
     except (gymnasium.error.DependencyNotInstalled, ImportError) as error:
-        raise UserError(
-            f"environment {identifier!r} needs a package that is missing: {_one_line(error)}"
-        ) from error
+        raise UserError(f"environment {identifier!r} needs a package that is missing: {_one_line(error)}") from error
     except gymnasium.error.Error as error:
         raise UserError(f"environment {identifier!r} cannot be made: {_one_line(error)}") from error
     except Exception as error:
@@ -45,8 +41,7 @@ def name_of(env: gymnasium.Env[Any, Any]) -> str:
 def _unknown(identifier: str, hint: str) -> UserError:
     # Unlike `unknown_name` this lists nothing: hundreds of ids are registered.
     return UserError(
-        f"unknown environment {identifier!r}{hint} "
-        f"(allowed: an id registered with Gymnasium, or an environment object)"
+        f"unknown environment {identifier!r}{hint} (allowed: an id registered with Gymnasium, or an environment object)"
     )
 
 

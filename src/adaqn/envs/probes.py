@@ -27,9 +27,7 @@ class Probe(gymnasium.Env[np.ndarray, Any]):
     def __init__(self, continuous: bool = False) -> None:
         self.continuous = continuous
         self.observation_space = spaces.Box(-1.0, 1.0, (1,), np.float32)
-        self.action_space = (
-            spaces.Box(-1.0, 1.0, (1,), np.float32) if continuous else spaces.Discrete(self.n_actions)
-        )
+        self.action_space = spaces.Box(-1.0, 1.0, (1,), np.float32) if continuous else spaces.Discrete(self.n_actions)
         self._step = 0
         self._seen = 0.0
 
@@ -96,9 +94,7 @@ class DelayedReward(Probe):
     probe_observations = (0.0, 1.0)
 
     def _observe(self) -> float:
-        return float(
-            self._step % 2
-        )  # the terminal observation looks like the first one, whose value is not 0
+        return float(self._step % 2)  # the terminal observation looks like the first one, whose value is not 0
 
     def _reward(self, action: Any) -> float:
         return float(self._step)

@@ -23,11 +23,7 @@ def require_box_observations(space: spaces.Space[Any]) -> spaces.Box:
 def require_discrete_actions(space: spaces.Space[Any]) -> spaces.Discrete:
     """The space as a Discrete one, for algorithms that maximise over all actions."""
     if not isinstance(space, spaces.Discrete):
-        hint = (
-            "; algorithms for Box actions are those of the SAC family"
-            if isinstance(space, spaces.Box)
-            else ""
-        )
+        hint = "; algorithms for Box actions are those of the SAC family" if isinstance(space, spaces.Box) else ""
         raise UserError(f"the action space must be Discrete, but it is a {_kind(space)}{hint}")
     return space
 
@@ -47,9 +43,7 @@ def require_box_actions(space: spaces.Space[Any]) -> spaces.Box:
             f"but its shape is {space.shape} and its dtype {space.dtype}"
         )
     if not (np.isfinite(space.low).all() and np.isfinite(space.high).all()):
-        raise UserError(
-            f"the action space must be a Box with finite limits, but they are {space.low} and {space.high}"
-        )
+        raise UserError(f"the action space must be a Box with finite limits, but they are {space.low} and {space.high}")
     return space
 
 

@@ -53,10 +53,7 @@ class Network:
 
     def init(self, rng: np.random.Generator) -> np.ndarray:
         """Initial parameters: LeCun normal kernels, zero biases. [P]"""
-        parts = [
-            _lecun_normal(rng, shape) if len(shape) > 1 else np.zeros(shape, np.float32)
-            for shape in self.shapes
-        ]
+        parts = [_lecun_normal(rng, shape) if len(shape) > 1 else np.zeros(shape, np.float32) for shape in self.shapes]
         return np.concatenate([part.ravel() for part in parts])
 
     def unravel(self, flat: Array) -> list[Array]:

@@ -138,18 +138,14 @@ class VectorReplay:
     def rows(self, first: int, last: int) -> dict[str, np.ndarray]:
         """Copies of the rows first..last-1, by the name of each array, in the order they were added."""
         if not self._oldest <= first <= last <= self._added:
-            raise ValueError(
-                f"rows {first} to {last} are not among those held, {self._oldest} to {self._added}"
-            )
+            raise ValueError(f"rows {first} to {last} are not among those held, {self._oldest} to {self._added}")
         slots = np.arange(first, last) % self._slots
         return {name: array[slots] for name, array in self._arrays.items()}
 
     def restore(self, first: int, rows: dict[str, np.ndarray]) -> None:
         """Put rows back that `rows` gave, the first of them with this number; calls go in ascending order."""
         if self._added > self._oldest and first != self._added:
-            raise CheckpointError(
-                f"rows of the replay buffer must follow row {self._added}, but begin at {first}"
-            )
+            raise CheckpointError(f"rows of the replay buffer must follow row {self._added}, but begin at {first}")
         if rows.keys() != self._arrays.keys():
             raise CheckpointError(
                 f"rows of the replay buffer must have {', '.join(self._arrays)}, but have {', '.join(rows)}"

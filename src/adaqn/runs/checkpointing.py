@@ -6,11 +6,12 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from adaqn.checkpoint import CheckpointStore, Snapshot
+from adaqn.checkpoint import CheckpointStore
 from adaqn.errors import CheckpointError
 from adaqn.runs.config import RunConfig
 from adaqn.runs.recorders.exact_file import ExactFile
 from adaqn.runs.recorders.stopwatch import Stopwatch
+from adaqn.snapshot import Snapshot
 from adaqn.training.callbacks import crossed
 from adaqn.training.observers import Observer
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Checkpointer(Observer):
-    """Saves at the start, every `interval` environment steps, on request, when stopped and at the end.
+    """Saves at the start, every `interval` environment steps, on request, when interrupted and at the end.
 
     It must come after all observers that write the exact files, so that a checkpoint finds their lines.
     """
@@ -89,12 +90,12 @@ class Checkpointer(Observer):
         self._save(trainer)
 
     def on_close(self, trainer: Trainer) -> None:
-        """Save a run that was stopped before its end.
+        """Save a run that was interrupted.
 
         While an error is on its way out, something may be half done: then the last checkpoint stays.
         """
-        stopped = trainer.stop_reason is not None and sys.exc_info()[0] is None
-        if stopped and self._saved != trainer.clock.step:
+        interrupted = trainer.interrupted and sys.exc_info()[0] is None
+        if interrupted and self._saved != trainer.clock.step:
             self._save(trainer)
 
     def _save(self, trainer: Trainer) -> None:
@@ -116,7 +117,5 @@ def _lines(file: ExactFile) -> int:
 def _sizes(snapshot: Snapshot) -> dict[str, int]:
     sizes = snapshot.meta.get("files")
     if not isinstance(sizes, dict) or not all(isinstance(size, int) and size >= 0 for size in sizes.values()):
-        raise CheckpointError(
-            f"the checkpoint does not tell how long the files of the run were, but {sizes!r}"
-        )
+        raise CheckpointError(f"the checkpoint does not tell how long the files of the run were, but {sizes!r}")
     return sizes

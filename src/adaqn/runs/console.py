@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 REFRESH = 0.25  # seconds between two states of the live line
 LOOKS = 5  # how often the time is looked at between two of them
 PLAIN_LINES = 20  # lines of a run whose output is not a terminal
-SPEED_WINDOW = 40  # refreshes over which the speed is measured: ten seconds
+SPEED_WINDOW = 10.0  # seconds over which the speed is measured
 
 
 class Memory(NamedTuple):
@@ -66,7 +66,7 @@ class ProgressLine(Observer):
         self.end = trainer.clock.horizon if self._end is None else self._end
         self.target = target_member(trainer)
         self._labels = member_labels([r.hyperparameters for r in trainer.agent.report(trainer.state)])
-        self._marks: deque[tuple[float, int]] = deque([self.begun], maxlen=SPEED_WINDOW)
+        self._marks: deque[tuple[float, int]] = deque([self.begun])
         self._last_look = self.begun
         if self.console.is_terminal and not self.console.is_dumb_terminal:
             self._next_look = step + 1
@@ -117,6 +117,8 @@ class ProgressLine(Observer):
 
     def _mark(self, now: float, step: int) -> None:
         self._marks.append((now, step))
+        while len(self._marks) > 2 and self._marks[1][0] <= now - SPEED_WINDOW:
+            self._marks.popleft()
 
     def _next_plain_line(self, step: int) -> int:
         """The first step after this one that is a further twentieth of the way."""
@@ -196,8 +198,7 @@ class ConsoleReporter(Observer):
             "actions": space_label(environments.action_space),
             "seed": str(trainer.seed),
             "steps": f"{self.steps:,}" + (f", from {trainer.clock.step:,}" if trainer.clock.step else ""),
-            "memory": f"replay {bytes_label(self.memory.replay)}, "
-            f"parameters {bytes_label(self.memory.parameters)}",
+            "memory": f"replay {bytes_label(self.memory.replay)}, parameters {bytes_label(self.memory.parameters)}",
         }
         self.console.print(facts_table(facts))
         members = [report.hyperparameters for report in trainer.agent.report(trainer.state)]
@@ -213,24 +214,27 @@ class ConsoleReporter(Observer):
         self._progress.on_event(trainer, event)
 
     def on_finish(self, trainer: Trainer) -> None:
+        self._running = False
         self._conclude(trainer)
+        if self.run_directory is not None:
+            where = shlex.quote(str(self.run_directory))
+            commands = f"adaqn evaluate {where} --episodes 20\nadaqn picture {where}"
+            self.console.print(facts_table({"run directory": str(self.run_directory), "next": commands}))
 
     def on_close(self, trainer: Trainer) -> None:
-        if self._running and trainer.stop_reason is not None:
-            self._conclude(trainer)
+        if self._running and trainer.interrupted:
+            self._conclude(trainer)  # how to resume is said by whoever caught the interruption
         # After an error there is nothing to conclude, but the terminal must be left in order.
         self._progress.on_close(trainer)
         self._running = False
 
     def _conclude(self, trainer: Trainer) -> None:
-        self._running = False
         self._progress.on_close(trainer)
-        step = trainer.clock.step
+        console, step = self.console, trainer.clock.step
         begun, first = self._progress.begun
         seconds = self._timer() - begun
         speed = (step - first) / max(seconds, 1e-9)
-        console = self.console
-        if trainer.stop_reason is not None and step < self.steps:
+        if trainer.stop_reason is not None:
             console.print(f"stopped at step {step:,} of {self.steps:,}: {trainer.stop_reason}")
         console.print(
             f"{step - first:,} steps in {duration_label(seconds)} ({speed:,.0f} steps/s), "
@@ -240,14 +244,6 @@ class ConsoleReporter(Observer):
         # The agent's own sums begin anew at every target update, and the run mostly ends with one.
         losses = self._losses or tuple(report.cumulated_loss for report in reports)
         console.print(outcome_table(reports, losses, self._progress.target))
-        if self.run_directory is not None:
-            console.print(self._next_steps(step < self.steps))
-
-    def _next_steps(self, unfinished: bool) -> Table:
-        where = shlex.quote(str(self.run_directory))
-        commands = [f"adaqn resume {where}"] if unfinished else []
-        commands += [f"adaqn evaluate {where} --episodes 20", f"adaqn picture {where}"]
-        return facts_table({"run directory": str(self.run_directory), "next": "\n".join(commands)})
 
 
 def return_label(trainer: Trainer) -> str:

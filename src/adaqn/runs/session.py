@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from adaqn.checkpoint import replacing
 from adaqn.errors import EnvironmentFault
 from adaqn.runs.config import RunConfig, read_config
 from adaqn.runs.console import ConsoleReporter, Memory, ProgressLine
 from adaqn.runs.directory import RunDirectory
 from adaqn.runs.recorders.composition import RunRecorders, recorders_for
+from adaqn.snapshot import replacing
 from adaqn.training.callbacks import EvalCallback, Model
 from adaqn.training.interrupts import on_interrupt
 from adaqn.training.observers import Observer
@@ -45,9 +45,7 @@ class RunSession:
             )
 
     @classmethod
-    def create(
-        cls, path: Path, config: RunConfig, trainer: Trainer, output: Output, force: bool = False
-    ) -> RunSession:
+    def create(cls, path: Path, config: RunConfig, trainer: Trainer, output: Output, force: bool = False) -> RunSession:
         """A new run in a directory that does not hold one, or whose run is given up with `force`."""
         directory = RunDirectory.create(path, force)
         with replacing(directory.config) as file:

@@ -26,8 +26,7 @@ def check_same_spaces(path: Path, saved: dict[str, Any], given: dict[str, Any]) 
     for which in ("observation", "action"):
         if saved[which] != given[which]:
             raise CheckpointError(
-                f"{path} was trained for the {which} space {saved[which]}, "
-                f"but the environment has {given[which]}"
+                f"{path} was trained for the {which} space {saved[which]}, but the environment has {given[which]}"
             )
 
 

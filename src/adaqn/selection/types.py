@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+import jax
+import jax.numpy as jnp
 from jax import Array
 
 
@@ -25,3 +27,10 @@ TargetRule = Callable[[Array, Array, Array, int], Selection]
 # (uniforms [1 + K], probability of exploring [], cumulated losses [K], alive [K], target) -> as many members as the
 # target has. [S]
 BehaviourRule = Callable[[Array, Array, Array, Array, Selection], Array]
+
+
+def largest(values: Array, size: int) -> Array:
+    """The indices of the `size` largest values, largest first; of one alone without sorting, which is slow. [S]"""
+    if size == 1:
+        return jnp.argmax(values, keepdims=True).astype(jnp.int32)
+    return jax.lax.top_k(values, size)[1].astype(jnp.int32)

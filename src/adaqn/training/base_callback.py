@@ -42,7 +42,6 @@ class BaseCallback(Observer):
     def __init__(self, verbose: int = 0) -> None:
         self.verbose = verbose
         self.num_timesteps = 0
-        self._running = False  # between on_start and the end
 
     def bind(self, model: Model) -> None:
         """Make the model known, before learning begins."""
@@ -62,14 +61,13 @@ class BaseCallback(Observer):
         """After a target update."""
 
     def _on_training_end(self) -> None:
-        """After the last step, also if somebody stopped the training, but not after an error."""
+        """After the last step, but neither after an error nor when a run is interrupted to be resumed."""
 
     def _stop_reason(self) -> str:
         """Why training ended, if `_on_step` returned False."""
         return f"{type(self).__name__} asked to stop"
 
     def on_start(self, trainer: Trainer) -> None:
-        self._running = True
         self.trainer = trainer
         self.num_timesteps = trainer.clock.step
         self._on_training_start()
@@ -92,16 +90,6 @@ class BaseCallback(Observer):
         self._on_event(event)
 
     def on_finish(self, trainer: Trainer) -> None:
-        self._end(trainer)
-
-    def on_close(self, trainer: Trainer) -> None:
-        # The loop calls a run finished only if it went its whole way; a callback ends with it in either case.
-        if self._running and trainer.stop_reason is not None:
-            self._end(trainer)
-        self._running = False
-
-    def _end(self, trainer: Trainer) -> None:
-        self._running = False
         self.num_timesteps = trainer.clock.step
         self._on_training_end()
 
@@ -174,9 +162,7 @@ def as_callback(given: object) -> BaseCallback:
         return CallbackList([as_callback(one) for one in given])
     if callable(given) and not isinstance(given, type):
         return FunctionCallback(cast("Callable[[Trainer], bool | None]", given))
-    raise UserError(
-        f"callback must be a BaseCallback, a function of the trainer or a list of these, but got {given!r}"
-    )
+    raise UserError(f"callback must be a BaseCallback, a function of the trainer or a list of these, but got {given!r}")
 
 
 def _name(function: object) -> str:

@@ -34,9 +34,9 @@ class EvalCallback(BaseCallback):
 
     The seed and the step decide the episodes, so evaluating changes nothing in training and repeats exactly.
     `eval_env` is by default a fresh environment of the training's kind. `log_path` is a directory, for
-    example the run's: its `evaluations.csv` gets a row per episode. `best_model_save_path` is one too:
-    whenever the mean return is the best so far, it gets `best_model.zip`, and `callback_on_new_best` is
-    called.
+    example the run's: its `evaluations.csv` gets a row per episode, and rows that a former run left there for
+    later steps are dropped. `best_model_save_path` is one too: whenever the mean return is the best so far,
+    it gets `best_model.zip`, and `callback_on_new_best` is called.
     """
 
     def __init__(
@@ -120,7 +120,6 @@ class EvalCallback(BaseCallback):
             self.callback_on_new_best.on_finish(trainer)
 
     def on_close(self, trainer: Trainer) -> None:
-        super().on_close(trainer)
         if self._owns_env and self.eval_env is not None:
             self.eval_env.close()
             self.eval_env = None

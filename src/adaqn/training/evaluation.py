@@ -83,15 +83,15 @@ class EvaluationLog:
         self._opened = False
 
     def open(self, step: int) -> list[float]:
-        """Go on at this step: drop later rows, and give the mean return of each earlier evaluation."""
+        """Go on at this step: drop later rows, and give the mean return of each earlier evaluation.
+
+        Later rows are those of a run that was killed, and that has now been resumed from before them. When
+        the same log is opened again, for a further call of `learn`, all it has stays.
+        """
         if self._opened:
             return []
         self._opened = True
-        kept: list[list[str]] = []
-        if self.path.exists():
-            if step == 0:
-                raise UserError(f"{self.path} exists already; give another log_path, or remove the file")
-            kept = [row for row in self._read() if int(row[0]) <= step]
+        kept = [row for row in self._read() if int(row[0]) <= step] if self.path.exists() else []
         self.path.parent.mkdir(parents=True, exist_ok=True)
         beside = self.path.with_name(self.path.name + ".new")
         with beside.open("w", newline="") as file:
@@ -106,17 +106,13 @@ class EvaluationLog:
         """Add the episodes of one evaluation. There are no generations here, so theirs is 0."""
         episodes = zip(result.returns, result.lengths, strict=True)
         with self.path.open("a", newline="") as file:
-            csv.writer(file, lineterminator="\n").writerows(
-                [step, 0, member, *episode] for episode in episodes
-            )
+            csv.writer(file, lineterminator="\n").writerows([step, 0, member, *episode] for episode in episodes)
 
     def _read(self) -> list[list[str]]:
         with self.path.open(newline="") as file:
             header, *rows = list(csv.reader(file)) or [[]]
         if tuple(header) != EVALUATION_COLUMNS:
-            raise UserError(
-                f"{self.path} must begin with {','.join(EVALUATION_COLUMNS)}, but got {','.join(header)}"
-            )
+            raise UserError(f"{self.path} must begin with {','.join(EVALUATION_COLUMNS)}, but got {','.join(header)}")
         # A killed process can leave a torn last row; it is later than any checkpoint and will be made again.
         return [row for row in rows if len(row) == len(EVALUATION_COLUMNS)]
 

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from adaqn.agents.protocol import Agent, Clock, Operation
-from adaqn.checkpoint import Snapshot
 from adaqn.envs.environments import Environments
 from adaqn.envs.episode import EpisodePosition
 from adaqn.replay.protocol import Replay
+from adaqn.snapshot import Snapshot
 from adaqn.training.observers import Episode, Observer
 
 RECENT = 100  # episodes over which the training return is averaged in logs

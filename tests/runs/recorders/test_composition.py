@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from adaqn.runs.config import RunConfig
 from adaqn.runs.directory import RunDirectory
 from adaqn.runs.recorders.composition import recorders_for
 from adaqn.training.observers import Observer
@@ -39,14 +40,15 @@ def test_wandb_is_told_the_project_the_directory_and_the_configuration(
         return SimpleNamespace(log=lambda metrics, step: None, finish=lambda: None)
 
     monkeypatch.setitem(sys.modules, "wandb", SimpleNamespace(init=init))
+    config = RunConfig.from_dict({"env": "CartPole-v1", "steps": 5_000, "seed": 3})
     run = recorders_for(
         RunDirectory.create(tmp_path / "lander"),
         log_interval=50,
         checkpoint_interval=50,
         wandb_project="moon",
-        config={"seed": 3},
+        config=config,
     )
     trainer.run(100, run.observers())
     [options] = begun
-    assert (options["project"], options["name"], options["config"]) == ("moon", "lander", {"seed": 3})
+    assert (options["project"], options["name"], options["config"]) == ("moon", "lander", config.to_dict())
     assert options["dir"] == str(tmp_path / "lander")

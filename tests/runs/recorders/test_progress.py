@@ -30,9 +30,7 @@ class ListSink:
 @pytest.mark.parametrize(
     ("n_envs", "until", "steps"), [(2, 50, [20, 40, 50]), (2, 40, [20, 40]), (7, 60, [21, 42, 63])]
 )
-def test_it_logs_each_interval_and_the_end(
-    new_trainer: Any, n_envs: int, until: int, steps: list[int]
-) -> None:
+def test_it_logs_each_interval_and_the_end(new_trainer: Any, n_envs: int, until: int, steps: list[int]) -> None:
     sink = ListSink()
     new_trainer(n_envs).run(until, [ProgressRecorder(20, [sink])])
     assert sink.calls == [("open", 0), *steps, "close"]

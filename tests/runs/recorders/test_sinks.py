@@ -3,6 +3,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -111,9 +112,7 @@ class FakeWandb:
         self.calls.append("finish")
 
 
-def test_wandb_is_given_the_metrics_and_resumed_under_its_id(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_wandb_is_given_the_metrics_and_resumed_under_its_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake = FakeWandb()
     monkeypatch.setitem(sys.modules, "wandb", fake)
     ids: list[str] = []
@@ -146,6 +145,9 @@ def test_wandb_itself_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     sink.write(10, {"train/loss": 0.5})
     sink.close()
     [log] = (tmp_path / "wandb").glob("offline-run-*/run-*.wandb")
-    content = log.read_bytes()
+    # `finish` returns before W&B's own process has written the file.
+    deadline = time.monotonic() + 60
+    while b"train/loss" not in (content := log.read_bytes()) and time.monotonic() < deadline:
+        time.sleep(0.05)
     assert b"train/loss" in content
     assert b"lander" in content

@@ -52,6 +52,7 @@ def test_what_a_summary_says(tmp_path: Path, trainer: Any, finished: dict[str, A
     assert finished["selections"] == [targets.count("0"), targets.count("1")]
     assert sum(finished["selections"]) == 20
     assert finished["diverged"] == [1]
+    assert finished["stopped"] is None
     assert finished["versions"]["python"] == platform.python_version()
     assert finished["versions"]["numpy"] == np.__version__
     assert set(finished["versions"]) == {"adaqn", "jax", "numpy", "gymnasium", "python"}
@@ -75,14 +76,28 @@ def test_but_for_the_times_it_is_the_same_for_the_same_run(
     assert other | {"time": None} == finished | {"time": None}
 
 
-def test_a_run_that_was_stopped_has_no_summary(tmp_path: Path, trainer: Any) -> None:
-    class Stop(Observer):
-        def on_step(self, trainer: Any) -> None:
-            trainer.stop("enough")
+class EndAt40(Observer):
+    """Calls a method of the trainer when the run has got so far."""
 
+    def __init__(self, method: str) -> None:
+        self.method = method
+
+    def on_step(self, trainer: Any) -> None:
+        if trainer.clock.step == 40:
+            getattr(trainer, self.method)("enough")
+
+
+def test_a_run_that_was_interrupted_has_no_summary(tmp_path: Path, trainer: Any) -> None:
     run = recorders_for(RunDirectory(tmp_path), log_interval=50, checkpoint_interval=50)
-    trainer.run(200, run.observers([Stop()]))
+    trainer.run(200, run.observers([EndAt40("interrupt")]))
     assert not RunDirectory(tmp_path).finished
+
+
+def test_a_run_that_was_stopped_is_finished_and_tells_why(tmp_path: Path, trainer: Any) -> None:
+    run = recorders_for(RunDirectory(tmp_path), log_interval=50, checkpoint_interval=50)
+    trainer.run(200, run.observers([EndAt40("stop")]))
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    assert (summary["steps"], summary["stopped"]) == (40, "enough")
 
 
 def test_the_last_checkpoint_is_there_before_the_summary(

@@ -12,10 +12,10 @@ from typing import Any
 
 from tensorboardX import SummaryWriter
 
-from adaqn.checkpoint import replacing
 from adaqn.errors import UserError
 from adaqn.runs.reading import whole_lines
 from adaqn.runs.recorders.progress import Metrics
+from adaqn.snapshot import replacing
 
 STEP_TAG = "time/total_timesteps"
 

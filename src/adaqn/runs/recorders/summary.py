@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from adaqn.checkpoint import replacing
+import adaqn
 from adaqn.runs.directory import RunDirectory
 from adaqn.runs.reading import Episodes, read_episodes, read_selection
 from adaqn.runs.recorders.stopwatch import Stopwatch
+from adaqn.snapshot import replacing
 from adaqn.training.observers import Observer
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 FINAL_EPISODES = 100
 PARTS = 100
-PACKAGES = ("adaqn", "jax", "numpy", "gymnasium")
+PACKAGES = ("jax", "numpy", "gymnasium")
 
 
 class SummaryWriter(Observer):
@@ -50,7 +51,9 @@ class SummaryWriter(Observer):
             "auc_return": auc_return(episodes, trainer.clock.step),
             "selections": np.bincount(targets, minlength=len(report)).tolist(),
             "diverged": [k for k, member in enumerate(report) if member.diverged],
-            "versions": {name: _version(name) for name in PACKAGES} | {"python": platform.python_version()},
+            # An interruption that came too late to be one is no reason.
+            "stopped": None if trainer.interrupted else trainer.stop_reason,
+            "versions": _versions(),
             "time": {
                 "elapsed": round(self._stopwatch.elapsed, 3),
                 "finished": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
@@ -72,8 +75,6 @@ def auc_return(episodes: Episodes, steps: int) -> float | None:
     return statistics.fmean(means) if means else None
 
 
-def _version(package: str) -> str:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return "not installed"  # adaqn itself, used from its source tree
+def _versions() -> dict[str, str]:
+    own = {"adaqn": adaqn.__version__, "python": platform.python_version()}
+    return own | {name: metadata.version(name) for name in PACKAGES}

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import jax
 import jax.numpy as jnp
 from jax import Array
 
-from adaqn.selection.types import Selection
+from adaqn.selection.types import Selection, largest
 
 
 def draw(uniforms: Array, epsilon: Array, losses: Array, alive: Array, target: Selection) -> Array:
@@ -16,6 +15,6 @@ def draw(uniforms: Array, epsilon: Array, losses: Array, alive: Array, target: S
     """
     del losses
     size = target.members.shape[0]
-    _, anyone = jax.lax.top_k(jnp.where(alive, uniforms[1:], -1.0), size)
+    anyone = largest(jnp.where(alive, uniforms[1:], -1.0), size)
     follow = (uniforms[0] >= epsilon) & alive[target.members].all()
-    return jnp.where(follow, target.members, anyone.astype(jnp.int32))
+    return jnp.where(follow, target.members, anyone)

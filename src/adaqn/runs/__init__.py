@@ -1,0 +1,1 @@
+"""One run: its configuration, its directory, and who writes what in it."""

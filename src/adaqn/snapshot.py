@@ -1,0 +1,202 @@
+"""Named arrays and JSON in one file: written atomically, read without pickle.
+
+The file is a zip of `.npy` arrays and a `meta.json` that names them with their checksums. One from elsewhere can be
+refused; it cannot execute anything.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import json
+import os
+import struct
+import tokenize
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any, BinaryIO, NamedTuple
+
+import numpy as np
+
+from adaqn.errors import CheckpointError, UserError
+
+FORMAT = "adaqn"
+VERSION = 1
+
+_META = "meta.json"
+_NPY_HEADERS = {
+    (1, 0): np.lib.format.read_array_header_1_0,
+    (2, 0): np.lib.format.read_array_header_2_0,
+}
+# All that the standard library and NumPy raise for bytes that are not what they should be.
+_ZIP_DAMAGE = (zipfile.BadZipFile, EOFError, KeyError, ValueError, RuntimeError, struct.error, OSError)
+_NPY_DAMAGE = (ValueError, TypeError, SyntaxError, tokenize.TokenError, RecursionError, MemoryError)
+
+
+class Snapshot(NamedTuple):
+    """Something savable: named arrays, and the rest as JSON."""
+
+    arrays: dict[str, np.ndarray]
+    meta: dict[str, Any]
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """A file written beside `path` that takes its place on success: `path` is always whole, old or new."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with beside.open("wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, path)
+        _sync_directory(path.parent)
+    except OSError as error:
+        raise UserError(f"cannot write {path}: {error.strerror or error}") from error
+    finally:
+        with contextlib.suppress(OSError):
+            os.unlink(beside)
+
+
+def write_snapshot(path: Path, snapshot: Snapshot, kind: str) -> str:
+    """Write one file atomically; the answer is a digest of all that it holds."""
+    for name, array in snapshot.arrays.items():
+        if _refused(array.dtype):
+            raise CheckpointError(
+                f"cannot write {path}: array {name!r} has dtype {array.dtype}, allowed are numbers and text"
+            )
+    index: list[dict[str, str]] = []
+    with replacing(path) as file, zipfile.ZipFile(file, "w") as archive:
+        for number, (name, array) in enumerate(snapshot.arrays.items()):
+            entry = f"arrays/{number:05d}.npy"
+            # An entry beyond 2 GiB has another zip header, which is written before its content.
+            with archive.open(_zip_info(entry), "w", force_zip64=array.nbytes > 1 << 30) as raw:
+                sink = _HashedFile(raw)
+                np.lib.format.write_array(sink, np.asarray(array, order="C"), allow_pickle=False)  # type: ignore[arg-type]
+            index.append({"name": name, "file": entry, "sha256": sink.sha256.hexdigest()})
+        head = {"format": FORMAT, "version": VERSION, "kind": kind, "arrays": index, "meta": snapshot.meta}
+        text = json.dumps(head).encode()
+        archive.writestr(_zip_info(_META), text)
+    return hashlib.sha256(text).hexdigest()
+
+
+def read_snapshot(path: Path, kind: str) -> Snapshot:
+    """What `write_snapshot` wrote, or a CheckpointError that says what is wrong with the file."""
+    with opened(path) as archive:
+        head, _ = read_head(archive, path, kind)
+        return Snapshot(read_arrays(archive, path, head), head["meta"])
+
+
+class _HashedFile:
+    """A file to write that learns the checksum of all that goes through."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self.sha256 = hashlib.sha256()
+
+    def write(self, data: bytes) -> int:
+        self.sha256.update(data)
+        return self._file.write(data)
+
+
+def _zip_info(name: str) -> zipfile.ZipInfo:
+    # With the oldest date that the format knows, equal content gives equal bytes.
+    return zipfile.ZipInfo(name, date_time=(1980, 1, 1, 0, 0, 0))
+
+
+def _refused(dtype: np.dtype) -> bool:
+    """Objects would need pickle; void is what `.npy` makes of types that are not NumPy's own, as bfloat16."""
+    return dtype.hasobject or dtype.kind == "V"
+
+
+@contextlib.contextmanager
+def opened(path: Path) -> Iterator[zipfile.ZipFile]:
+    """A zip archive to read, in which every kind of damage is a CheckpointError."""
+    try:
+        with path.open("rb") as file:
+            begins_as_zip = file.read(4) == b"PK\x03\x04"
+            if not begins_as_zip:
+                raise CheckpointError(f"{path} is not a file that adaqn wrote: it is not a zip archive")
+            if not zipfile.is_zipfile(file):
+                raise CheckpointError(f"{path} is truncated: the end of the archive is missing")
+            with zipfile.ZipFile(file) as archive:
+                yield archive
+    except CheckpointError:
+        raise
+    except FileNotFoundError as error:
+        raise CheckpointError(f"there is no file {path}") from error
+    except _ZIP_DAMAGE as error:
+        raise CheckpointError(f"{path} is damaged or cannot be read: {error}") from error
+
+
+def read_head(archive: zipfile.ZipFile, path: Path, kind: str) -> tuple[dict[str, Any], str]:
+    """The content of `meta.json` as far as it could be checked, and its digest."""
+    if _META not in archive.namelist():
+        raise CheckpointError(f"{path} is a zip archive, but not one that adaqn wrote: it has no {_META}")
+    text = archive.read(_META)
+    head = json.loads(text)
+    if not isinstance(head, dict) or head.get("format") != FORMAT:
+        raise CheckpointError(f"{path} is a zip archive, but not one that adaqn wrote: its format is not {FORMAT!r}")
+    version = head.get("version")
+    if not isinstance(version, int) or version < 1:
+        raise CheckpointError(f"{path} has the format version {version!r}, which never existed (1 to {VERSION} did)")
+    if version > VERSION:
+        raise CheckpointError(
+            f"{path} was written by a newer adaqn (format version {version}, this one reads up to {VERSION})"
+        )
+    if head.get("kind") != kind:
+        raise CheckpointError(f"{path} holds a file of kind {head.get('kind')!r}, where {kind!r} is needed")
+    if not isinstance(head.get("meta"), dict) or not isinstance(head.get("arrays"), list):
+        raise CheckpointError(f"{path} is damaged: its index is not complete")
+    return head, hashlib.sha256(text).hexdigest()
+
+
+def read_arrays(archive: zipfile.ZipFile, path: Path, head: dict[str, Any]) -> dict[str, np.ndarray]:
+    arrays: dict[str, np.ndarray] = {}
+    for entry in head["arrays"]:
+        try:
+            name, file, sha256 = str(entry["name"]), str(entry["file"]), str(entry["sha256"])
+            stored = archive.getinfo(file).compress_type == zipfile.ZIP_STORED
+        except (KeyError, TypeError) as error:
+            raise CheckpointError(f"{path} is damaged: its index is not complete ({error})") from error
+        if not stored:  # and so no entry unpacks to more than the file has
+            raise CheckpointError(f"{path} is not a file that adaqn wrote: array {name!r} is compressed")
+        data = archive.read(file)
+        if hashlib.sha256(data).hexdigest() != sha256:
+            raise CheckpointError(f"{path} is damaged: array {name!r} does not match its checksum")
+        try:
+            arrays[name] = _parse_npy(data, f"{path}: array {name!r}")
+        except CheckpointError:
+            raise
+        except _NPY_DAMAGE as error:
+            raise CheckpointError(f"{path} is damaged: array {name!r} is not a valid .npy ({error})") from error
+    return arrays
+
+
+def _parse_npy(data: bytes, what: str) -> np.ndarray:
+    """An array of its own memory; `numpy.load` would trust the header's size, and allocate it."""
+    stream = io.BytesIO(data)
+    version = np.lib.format.read_magic(stream)
+    if version not in _NPY_HEADERS:
+        raise ValueError(f"version {version} of .npy")
+    shape, fortran_order, dtype = _NPY_HEADERS[version](stream)
+    if _refused(dtype):
+        raise CheckpointError(f"{what} has dtype {dtype}, which is refused: allowed are numbers and text")
+    if fortran_order:
+        raise ValueError("its order is Fortran's")
+    content = memoryview(data)[stream.tell() :]
+    flat = np.frombuffer(content, dtype) if len(content) else np.empty(0, dtype)
+    return flat.reshape(shape).copy()
+
+
+def _sync_directory(directory: Path) -> None:
+    """Make a rename durable; Windows has no such call, and needs none."""
+    if os.name == "nt":
+        return
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

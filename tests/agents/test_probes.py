@@ -1,0 +1,85 @@
+"""DQN learns the probe environments to their exact values; each that fails points to one kind of bug."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+
+from adaqn.agents.dqn import DQNAgent, DQNSettings
+from adaqn.envs.environments import Environments
+from adaqn.envs.probes import PROBES, Probe
+from adaqn.hyperparameters import Hyperparameters, grid
+from adaqn.replay.making import make_replay
+from adaqn.training.trainer import Trainer
+
+GAMMA = 0.8
+ONE = (Hyperparameters(hidden=(16,), activation="tanh", learning_rate=0.01),)
+TWO = grid(ONE[0], learning_rate=[0.003, 0.01])
+NAMES = [probe.__name__ for probe in PROBES]
+
+
+def learned(name: str, members: tuple[Hyperparameters, ...], n_envs: int = 1, **settings: Any) -> np.ndarray:
+    """The values of all members for all that can be seen and done, after a short training. [K, N, A]"""
+    environments = Environments.make(f"Probe/{name}-v0", n_envs, {})
+    values: dict[str, Any] = {
+        "gamma": GAMMA,
+        "learning_starts": 50,
+        "target_update_interval": 20,
+        "exploration_final_eps": 1.0,  # every action is tried as often
+    }
+    agent = DQNAgent(
+        DQNSettings(**{**values, **settings}), members, environments.observation_space, environments.action_space
+    )
+    replay = make_replay(1000, n_envs, environments.observation_space, environments.action_space, agent.n_steps)
+    trainer = Trainer(agent, environments, replay, seed=0)
+    trainer.run(1200)
+    environments.close()
+    ensemble = agent.ensemble_of(members)
+    parameters = ensemble.parameters(trainer.state.learning.ensemble)
+    return np.asarray(ensemble.values(parameters, probe(name).probe_table(GAMMA)[0]))
+
+
+def probe(name: str) -> Probe:
+    env = gymnasium.make(f"Probe/{name}-v0").unwrapped
+    assert isinstance(env, Probe)
+    return env
+
+
+def test_the_six_probes_are_here() -> None:
+    assert NAMES == [
+        "ConstantReward",
+        "DelayedReward",
+        "ActionMatters",
+        "ObservationMatters",
+        "Truncation",
+        "Termination",
+    ]
+    # With this discount the wrong answers are far away: 1 / (1 - 0.8 γ) where truncation cuts the bootstrap.
+    assert probe("Truncation").probe_table(GAMMA)[1] == pytest.approx(5.0)
+    assert 1.0 / (1.0 - 0.8 * GAMMA) == pytest.approx(2.78, abs=0.01)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_one_member_learns_the_exact_values(name: str) -> None:
+    (values,) = learned(name, ONE)
+    np.testing.assert_allclose(values, probe(name).probe_table(GAMMA)[1], rtol=0.0, atol=0.05)
+
+
+@pytest.mark.parametrize("name", ["DelayedReward", "Truncation"])
+def test_two_members_both_learn_the_exact_values(name: str) -> None:
+    for values in learned(name, TWO):
+        np.testing.assert_allclose(values, probe(name).probe_table(GAMMA)[1], rtol=0.0, atol=0.05)
+
+
+@pytest.mark.parametrize("name", ["DelayedReward", "Truncation"])
+def test_returns_over_three_steps_have_the_same_values(name: str) -> None:
+    (values,) = learned(name, ONE, n_steps=3)
+    np.testing.assert_allclose(values, probe(name).probe_table(GAMMA)[1], rtol=0.0, atol=0.05)
+
+
+def test_several_environments_make_no_difference() -> None:
+    (values,) = learned("DelayedReward", ONE, n_envs=3)
+    np.testing.assert_allclose(values, probe("DelayedReward").probe_table(GAMMA)[1], rtol=0.0, atol=0.05)

@@ -1,0 +1,48 @@
+"""Of a member that learns and one that cannot, each selection rule makes the one target that it should."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from adaqn.agents.dqn import DQNAgent, DQNSettings
+from adaqn.agents.protocol import Event
+from adaqn.envs.environments import Environments
+from adaqn.hyperparameters import Hyperparameters, grid
+from adaqn.replay.making import make_replay
+from adaqn.training.observers import Observer
+from adaqn.training.trainer import Trainer
+
+UPDATES = 1_600  # target updates: four deviations of a fair coin's share are 5 %
+STILL, LEARNING = 0, 1
+MEMBERS = grid(Hyperparameters(hidden=(16,), activation="tanh"), learning_rate=[0.0, 0.003])
+
+
+class Targets(Observer):
+    """Keeps who became target."""
+
+    def __init__(self) -> None:
+        self.all: list[int] = []
+
+    def on_event(self, trainer: Trainer, event: Event) -> None:
+        self.all.append(event.target)
+
+
+@pytest.mark.parametrize(
+    ("selection", "low", "high"), [("lowest", 0.0, 0.1), ("highest", 0.9, 1.0), ("random", 0.45, 0.55)]
+)
+def test_share_of_the_member_that_cannot_learn(selection: str, low: float, high: float) -> None:
+    environments = Environments.make("CartPole-v1", 1, {})
+    settings = DQNSettings(selection=selection, learning_starts=100, target_update_interval=2)
+    agent = DQNAgent(settings, MEMBERS, environments.observation_space, environments.action_space)
+    replay = make_replay(2_000, 1, environments.observation_space, environments.action_space, 1)
+    trainer, targets = Trainer(agent, environments, replay, seed=0), Targets()
+    trainer.run(100 + 2 * UPDATES, [targets])
+    environments.close()
+    assert len(targets.all) == UPDATES
+    share = np.mean(np.array(targets.all) == STILL)
+    print(selection, share)
+    assert low <= share <= high
+    reports = agent.report(trainer.state)
+    assert reports[STILL].selected == pytest.approx(share)
+    assert reports[LEARNING].selected == pytest.approx(1.0 - share)
