@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import gymnasium
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import adaqn
 from adaqn import DQN, AdaDQN, AdaDQNMax, Hyperparameters, RandDQN, grid
+from adaqn.agents.dqn import DQNAgent
 from adaqn.agents.protocol import TargetUpdate
+from adaqn.api import Model
 from adaqn.errors import CheckpointError, UserError
 from adaqn.training.callbacks import BaseCallback
 
 SMALL = grid(hidden=[(8,), (12, 8)])
-QUICK = {"learning_starts": 50, "target_update_interval": 50, "exploration_steps": 100}
+QUICK: dict[str, Any] = {"learning_starts": 50, "target_update_interval": 50, "exploration_steps": 100}
 
 
 @pytest.fixture(scope="module")
@@ -23,12 +27,12 @@ def trained() -> adaqn.AdaDQN:
     return AdaDQN("CartPole-v1", SMALL, seed=3, **QUICK).learn(600)
 
 
-def weights(model: AdaDQN | DQN) -> list[np.ndarray]:
+def weights(model: Model) -> list[np.ndarray]:
     arrays, _ = model.trainer.agent.to_arrays(model.trainer.state)
     return [array for _, array in sorted(arrays.items())]
 
 
-def assert_equal_weights(one: AdaDQN | DQN, other: AdaDQN | DQN) -> None:
+def assert_equal_weights(one: Model, other: Model) -> None:
     for mine, theirs in zip(weights(one), weights(other), strict=True):
         np.testing.assert_array_equal(mine, theirs)
 
@@ -54,8 +58,12 @@ def test_predict_is_greedy_in_the_target_member(trained: AdaDQN) -> None:
     actions, hidden = trained.predict(observations, deterministic=True)
     assert hidden is None
     learning = trained.trainer.state.learning
-    ensemble = trained.trainer.agent.ensemble_of(SMALL)
-    q = ensemble.values(ensemble.parameters(learning.ensemble), observations)[int(learning.selected.members[0])]
+    agent = trained.trainer.agent
+    assert isinstance(agent, DQNAgent)
+    ensemble = agent.ensemble_of(SMALL)
+    q = ensemble.values(ensemble.parameters(learning.ensemble), jnp.asarray(observations))[
+        int(learning.selected.members[0])
+    ]
     np.testing.assert_array_equal(actions, np.asarray(q).argmax(axis=1))
     single, _ = trained.predict(observations[7], deterministic=True)
     assert single == actions[7] and np.ndim(single) == 0
@@ -118,7 +126,8 @@ def test_learn_again_resets_the_clock_or_goes_on() -> None:
     model.learn(100, reset_num_timesteps=False)
     assert model.num_timesteps == 400
     # Schedules refer to the first run: they stay at their end.
-    assert model.trainer.agent.exploration(model.trainer.clock) == (0.01, 0.01)
+    agent = model.trainer.agent
+    assert isinstance(agent, DQNAgent) and agent.exploration(model.trainer.clock) == (0.01, 0.01)
     model.learn(200)
     assert model.num_timesteps == 200
     assert model.trainer.clock.horizon == 200

@@ -23,16 +23,17 @@ C = Hyperparameters(hidden=(), optimizer="sgd", learning_rate=0.1, loss="l1")
 
 
 @partial(jax.jit, static_argnums=0)
-def update(
-    ensemble: Ensemble, state: EnsembleState, observation: Array, targets: Array
-) -> tuple[EnsembleState, Array]:
+def update(ensemble: Ensemble, state: EnsembleState, observation: Array, targets: Array) -> tuple[EnsembleState, Array]:
     return ensemble.update(state, observation, targets, lambda q: q[:, 1])
 
 
 def batches(count: int, members: int) -> list[tuple[Array, Array]]:
     rng = np.random.default_rng(7)
     return [
-        (jnp.asarray(rng.standard_normal((BATCH, *SHAPE), np.float32)), jnp.asarray(rng.standard_normal((members, BATCH), np.float32)))
+        (
+            jnp.asarray(rng.standard_normal((BATCH, *SHAPE), np.float32)),
+            jnp.asarray(rng.standard_normal((members, BATCH), np.float32)),
+        )
         for _ in range(count)
     ]
 
@@ -48,9 +49,7 @@ def member_states(ensemble: Ensemble, state: EnsembleState) -> list[GroupState]:
 
 def assembled(ensemble: Ensemble, members: Sequence[GroupState]) -> EnsembleState:
     """The inverse of `member_states`."""
-    return tuple(
-        jax.tree.map(lambda *x: jnp.stack(x), *(members[k] for k in group)) for group in ensemble.groups
-    )
+    return tuple(jax.tree.map(lambda *x: jnp.stack(x), *(members[k] for k in group)) for group in ensemble.groups)
 
 
 def assert_equal_states(left: Sequence[Any], right: Sequence[Any]) -> None:

@@ -21,7 +21,7 @@ FAULTS = {
 }
 
 
-class Faulty(gymnasium.Env[np.ndarray, int]):
+class Faulty(gymnasium.Env[Any, Any]):
     """Ten steps an episode; from step 700 on it fails in one of several ways, until it has been mended."""
 
     observation_space = gymnasium.spaces.Box(-1.0, 1.0, (2,))
@@ -53,7 +53,7 @@ class Faulty(gymnasium.Env[np.ndarray, int]):
 
 @pytest.fixture(autouse=True)
 def registered() -> Any:
-    gymnasium.register("Faulty-v0", entry_point=Faulty)
+    gymnasium.register("Faulty-v0", entry_point=lambda: Faulty())
     yield
     gymnasium.registry.pop("Faulty-v0")
 

@@ -201,11 +201,12 @@ def _member_update(
         gradient, prediction = jax.grad(mean_loss, has_aux=True)(arrays)
         optimizer = build_optimizer(network.architecture.optimizer, member.learning_rate, member.options)
         if elementwise:
-            change, optimizer_state = optimizer.update(network.ravel(gradient), member.optimizer, member.parameters)
-            parameters = member.parameters + change
+            flat = network.ravel(gradient)
+            change, optimizer_state = optimizer.update(flat, member.optimizer, member.parameters)
+            parameters = optax.apply_updates(member.parameters, change)
         else:
             changes, optimizer_state = optimizer.update(gradient, member.optimizer, arrays)
-            parameters = network.ravel(optax.apply_updates(arrays, changes))  # type: ignore[arg-type]
+            parameters = network.ravel(jax.tree.map(jnp.add, arrays, changes))
         return member._replace(parameters=parameters, optimizer=optimizer_state), prediction
 
     return step

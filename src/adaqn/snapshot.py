@@ -154,6 +154,7 @@ def read_head(archive: zipfile.ZipFile, path: Path, kind: str) -> tuple[dict[str
 
 
 def read_arrays(archive: zipfile.ZipFile, path: Path, head: dict[str, Any]) -> dict[str, np.ndarray]:
+    """The arrays that the head names, each checked against its checksum."""
     arrays: dict[str, np.ndarray] = {}
     for entry in head["arrays"]:
         try:

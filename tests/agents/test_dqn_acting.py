@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from adaqn.agents.dqn import DQNAgent, DQNRun, DQNSettings
+from adaqn.agents.dqn import DQNAgent, DQNSettings
+from adaqn.agents.ensemble_agent import EnsembleRun
 from adaqn.agents.protocol import Clock, Operation
 from adaqn.hyperparameters import Hyperparameters
 from adaqn.replay.protocol import Batch
@@ -29,7 +30,7 @@ def agent_with(epsilon: float, behaviour_epsilon: float) -> DQNAgent:
     return DQNAgent(DQNSettings(**values), (MEMBER,) * 3, spaces.Box(-9.0, 9.0, (1,)), spaces.Discrete(4))
 
 
-def started(agent: DQNAgent, target: int) -> DQNRun:
+def started(agent: DQNAgent, target: int) -> EnsembleRun:
     """A run whose members always prefer action 1, 2 and 3, and whose target member is this one."""
     run = agent.init(0)
     (group,) = run.learning.ensemble
@@ -64,7 +65,9 @@ def test_frequencies_of_members_and_actions(
 ) -> None:
     draws = 20_000
     agent = agent_with(epsilon, behaviour_epsilon)
-    run, actions = agent.act(started(agent, target=1), np.zeros((draws, 1), np.float32), CLOCK, np.random.default_rng(0))
+    run, actions = agent.act(
+        started(agent, target=1), np.zeros((draws, 1), np.float32), CLOCK, np.random.default_rng(0)
+    )
     assert_frequencies(shares(actions, 4), of_actions, draws)
     assert int(run.learning.acted.sum()) == draws
     assert_frequencies(np.asarray(run.learning.acted) / draws, of_members, draws)

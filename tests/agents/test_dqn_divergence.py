@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from adaqn.agents.dqn import DQNAgent, DQNRun, DQNSettings
+from adaqn.agents.dqn import DQNAgent, DQNSettings
+from adaqn.agents.ensemble_agent import EnsembleRun
 from adaqn.agents.protocol import Clock, Event, Operation, TargetUpdate
 from adaqn.envs.environments import Environments
 from adaqn.errors import AllMembersDiverged
@@ -30,7 +31,7 @@ def agent_of(*members: Hyperparameters, **settings: Any) -> DQNAgent:
     return DQNAgent(DQNSettings(**settings), members, spaces.Box(-9.0, 9.0, (2,)), spaces.Discrete(2))
 
 
-def with_parameters(run: DQNRun, member: int, value: float) -> DQNRun:
+def with_parameters(run: EnsembleRun, member: int, value: float) -> EnsembleRun:
     """The run with this number for all online parameters of a member."""
     (group,) = run.learning.ensemble
     group = group._replace(parameters=group.parameters.at[member].set(value))
@@ -91,7 +92,11 @@ class Events(Observer):
 def test_a_member_that_explodes_in_training_is_left_behind(selection: str, n_envs: int) -> None:
     environments = Environments.make("CartPole-v1", n_envs, {})
     settings = DQNSettings(
-        selection=selection, learning_starts=10, target_update_interval=5, behaviour_initial_eps=1.0, behaviour_final_eps=1.0
+        selection=selection,
+        learning_starts=10,
+        target_update_interval=5,
+        behaviour_initial_eps=1.0,
+        behaviour_final_eps=1.0,
     )
     agent = DQNAgent(settings, (WILD, SOUND, SOUND), environments.observation_space, environments.action_space)
     replay = make_replay(500, n_envs, environments.observation_space, environments.action_space, 1)

@@ -67,9 +67,7 @@ def test_a_target_update_needs_an_update_since_the_last() -> None:
 
 
 @settings(max_examples=200, deadline=None)
-@given(
-    st.integers(0, 12), st.integers(1, 6), st.integers(1, 3), st.integers(1, 9), st.integers(1, 7)
-)
+@given(st.integers(0, 12), st.integers(1, 6), st.integers(1, 3), st.integers(1, 9), st.integers(1, 7))
 def test_the_number_of_environments_changes_nothing_but_when(
     starts: int, freq: int, updates: int, interval: int, stride: int
 ) -> None:

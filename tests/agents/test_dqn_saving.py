@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from adaqn.agents.dqn import DQNAgent, DQNRun, DQNSettings
+from adaqn.agents.dqn import DQNAgent, DQNSettings
+from adaqn.agents.ensemble_agent import EnsembleRun
 from adaqn.agents.protocol import Clock, Operation
 from adaqn.agents.state_arrays import state_from_arrays, state_to_arrays
 from adaqn.errors import CheckpointError
@@ -30,7 +31,7 @@ def agent_of(members: tuple[Hyperparameters, ...]) -> DQNAgent:
     return DQNAgent(DQNSettings(selection="random"), members, spaces.Box(-9.0, 9.0, (2,)), spaces.Discrete(2))
 
 
-def lived(agent: DQNAgent, run: DQNRun, rng: np.random.Generator, rounds: int) -> tuple[DQNRun, list[Any]]:
+def lived(agent: DQNAgent, run: EnsembleRun, rng: np.random.Generator, rounds: int) -> tuple[EnsembleRun, list[Any]]:
     """Some updates, actions and target updates, and all that was seen of them."""
     seen: list[Any] = []
     for step in range(rounds):
@@ -82,7 +83,9 @@ def test_what_does_not_fit_is_told() -> None:
     arrays = state_to_arrays(state)
     with pytest.raises(CheckpointError, match=r"the saved state has no array \['b'\]"):
         state_from_arrays(state, {"['a']": arrays["['a']"]})
-    with pytest.raises(CheckpointError, match=r"\['a'\] has shape \(2,\) and type float32, .* needs \(3,\) and float32"):
+    with pytest.raises(
+        CheckpointError, match=r"\['a'\] has shape \(2,\) and type float32, .* needs \(3,\) and float32"
+    ):
         state_from_arrays(state, arrays | {"['a']": np.zeros(2, np.float32)})
     with pytest.raises(CheckpointError, match=r"\['b'\] has shape \(\) and type float64, .* needs \(\) and int32"):
         state_from_arrays(state, arrays | {"['b']": np.zeros(())})

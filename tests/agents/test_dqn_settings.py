@@ -24,26 +24,30 @@ UP_TO_ONE = [
 ]
 
 
+def settings_with(name: str, value: Any) -> DQNSettings:
+    return DQNSettings(**{name: value})
+
+
 @pytest.mark.parametrize(("names", "low"), [(FROM_ZERO, 0), (FROM_ONE, 1)])
 def test_counts(names: list[str], low: int) -> None:
     for name in names:
-        kept = getattr(DQNSettings(**{name: str(low)}), name)
+        kept = getattr(settings_with(name, str(low)), name)
         assert (kept, type(kept)) == (low, int)
         for wrong in (low - 1, 2.5):
             sentence = f"{name} must be a whole number of at least {low}, but got {wrong}"
             with pytest.raises(UserError, match=re.escape(sentence)):
-                DQNSettings(**{name: wrong})
+                settings_with(name, wrong)
         with pytest.raises(UserError, match=f"{name} must be a number, but got 'soon'"):
-            DQNSettings(**{name: "soon"})
+            settings_with(name, "soon")
 
 
 @pytest.mark.parametrize("name", UP_TO_ONE)
 @pytest.mark.parametrize("wrong", [-0.1, 1.1, math.nan, True])
 def test_probabilities_and_discounts(name: str, wrong: float) -> None:
-    assert getattr(DQNSettings(**{name: 0.0}), name) == 0.0
-    assert getattr(DQNSettings(**{name: 1}), name) == 1.0
+    assert getattr(settings_with(name, 0.0), name) == 0.0
+    assert getattr(settings_with(name, 1), name) == 1.0
     with pytest.raises(UserError, match=f"^{name} must be a finite number between 0 and 1, but got {wrong}$"):
-        DQNSettings(**{name: wrong})
+        settings_with(name, wrong)
 
 
 def test_rules_by_name() -> None:
@@ -76,7 +80,7 @@ def test_an_unknown_algorithm_or_setting_is_told() -> None:
         algorithm("adadqm")
     with pytest.raises(UserError, match=r"unknown setting 'gama'; did you mean 'gamma'\?"):
         algorithm("dqn").configure({"gama": 0.9})
-    with pytest.raises(UserError, match="^this algorithm trains exactly one member, but got 2$"):
+    with pytest.raises(UserError, match=r"^this algorithm trains exactly one member, but got 2$"):
         algorithm("dqn").check_members([Hyperparameters()] * 2)
 
 

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from adaqn.agents.dqn import DQNAgent, DQNRun, DQNSettings, bellman_target
+from adaqn.agents.dqn import DQNAgent, DQNSettings, bellman_target
+from adaqn.agents.ensemble_agent import EnsembleRun
 from adaqn.agents.protocol import Clock, Operation, TargetUpdate
 from adaqn.hyperparameters import Hyperparameters
 from adaqn.replay.protocol import Batch, Transitions
@@ -28,7 +29,7 @@ def agent_of(members: list[Hyperparameters], **settings: Any) -> DQNAgent:
     return DQNAgent(DQNSettings(**values), tuple(members), box, discrete)
 
 
-def started(agent: DQNAgent, parameters: list[list[float]]) -> DQNRun:
+def started(agent: DQNAgent, parameters: list[list[float]]) -> EnsembleRun:
     """A run in which the members have these parameters, online and in the snapshot."""
     run = agent.init(0)
     groups, rows = [], iter(parameters)
@@ -52,11 +53,11 @@ def batch_of(*transitions: tuple[float, int, list[float], float, bool]) -> Batch
     )
 
 
-def parameters_of(run: DQNRun) -> list[list[float]]:
+def parameters_of(run: EnsembleRun) -> list[list[float]]:
     return np.concatenate([group.parameters for group in run.learning.ensemble]).tolist()
 
 
-def target_update(agent: DQNAgent, run: DQNRun) -> tuple[DQNRun, TargetUpdate]:
+def target_update(agent: DQNAgent, run: EnsembleRun) -> tuple[EnsembleRun, TargetUpdate]:
     return agent.perform(run, Operation.TARGET_UPDATE, Clock(step=7), RNG)
 
 
@@ -99,9 +100,7 @@ def test_losses_are_summed_and_the_smallest_sum_wins() -> None:
     assert run.learning.cumulated_loss.tolist() == [3.0, 22.5]
     assert run.learning.last_loss.tolist() == [1.25, 2.25]
     run, event = target_update(agent, run)
-    assert event == TargetUpdate(
-        step=7, target=0, cumulated_loss=(3.0, 22.5), acted=(0, 0), newly_diverged=()
-    )
+    assert event == TargetUpdate(step=7, target=0, cumulated_loss=(3.0, 22.5), acted=(0, 0), newly_diverged=())
     assert run.learning.cumulated_loss.tolist() == [0.0, 0.0]
     # Cut, so y = 1 for action 1, as FLAT predicts; STEEP predicts 2.
     for _ in range(2):
@@ -192,9 +191,7 @@ def test_other_numbers_run_the_same_programs_and_compile_nothing() -> None:
     assert run.programs is programs
     # y = 1 + ¾ 4 = 4 and 1 for the first member, 1 + ¼ 4 = 2 and 1 for the second; the means of the errors are
     # (-3 + 0) / 2 of action 0 and (0 + 1) / 2 of action 1; (-2 + 0) / 2 and 0.
-    np.testing.assert_allclose(
-        parameters_of(run), [[1.375, 1.875, 0.375, -0.125], [0.5, 0.0, 0.5, 1.0]], rtol=1e-6
-    )
+    np.testing.assert_allclose(parameters_of(run), [[1.375, 1.875, 0.375, -0.125], [0.5, 0.0, 0.5, 1.0]], rtol=1e-6)
     run, _ = target_update(other, run)
     assert (programs.update._cache_size(), programs.update_target._cache_size()) == compiled
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import jax.numpy as jnp
@@ -44,7 +45,7 @@ def test_outputs_are_those_of_a_perceptron_in_numpy(hidden: tuple[int, ...], sha
 
     widths = [math.prod(shape), *hidden, 2]
     x, start = observations.reshape(6, -1), 0
-    for layer, (fan_in, units) in enumerate(zip(widths, widths[1:], strict=False)):
+    for layer, (fan_in, units) in enumerate(itertools.pairwise(widths)):
         kernel = weights[start : start + fan_in * units].reshape(fan_in, units)
         bias = weights[start + fan_in * units : start + (fan_in + 1) * units]
         start += (fan_in + 1) * units

@@ -201,6 +201,6 @@ def test_a_key_begins_the_state_of_those_that_draw() -> None:
     keys = [jax.random.key(seed) for seed in (0, 0, 1)]
     parameters = jnp.zeros(3)
     states = [build_optimizer("noisy_sgd", 0.1, {}, key).init(parameters) for key in keys]
-    drawn = [build_optimizer("noisy_sgd", 0.1, {}).update(parameters, state)[0] for state in states]
+    drawn = [np.asarray(build_optimizer("noisy_sgd", 0.1, {}).update(parameters, state)[0]) for state in states]
     assert drawn[0].tolist() == drawn[1].tolist()
     assert drawn[0].tolist() != drawn[2].tolist()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
@@ -13,12 +12,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from adaqn.agents.protocol import Algorithm, Clock, Event, MemberReport, Operation, TargetUpdate, setting
+from adaqn.agents.ensemble_agent import EnsembleAgent, EnsembleRun
+from adaqn.agents.protocol import Algorithm, Clock, Event, Operation, TargetUpdate, setting
 from adaqn.agents.schedules import linear
-from adaqn.agents.state_arrays import state_from_arrays, state_to_arrays
 from adaqn.ensemble import Ensemble, EnsembleParameters, EnsembleState
 from adaqn.envs.spaces import require_box_observations, require_discrete_actions
-from adaqn.errors import AllMembersDiverged, count, number
+from adaqn.errors import count, number
 from adaqn.hyperparameters import Hyperparameters, grid
 from adaqn.networks.losses import l2
 from adaqn.replay.protocol import Batch
@@ -100,14 +99,6 @@ class Programs(NamedTuple):
     greedy: Any  # (state, observations) -> actions
 
 
-class DQNRun(NamedTuple):
-    """What the loop carries: the members, the programs for their architectures, and the arrays."""
-
-    members: tuple[Hyperparameters, ...]
-    programs: Programs
-    learning: DQNState
-
-
 def bellman_target(q_next: Array, rewards: Array, terminated: Array, steps: Array, discount: Array) -> Array:
     """y = Σ_i γ^i r_i + γ^m max_a' Q(s', a'), cut where the episode terminated (line 8 of Algorithm 1). [B]
 
@@ -118,7 +109,7 @@ def bellman_target(q_next: Array, rewards: Array, terminated: Array, steps: Arra
     return (rewards * powers[None, :]).sum(axis=-1) + bootstrap
 
 
-def update(ensemble: Ensemble, state: DQNState, batch: Batch) -> DQNState:
+def update(ensemble: Ensemble, state: DQNState, batch: Batch[Array]) -> DQNState:
     """One gradient step of every member on the shared target (lines 7 to 11 of Algorithm 1)."""
     next_values = [
         weight * ensemble.value(state.target, member, batch.next_observation)
@@ -165,8 +156,9 @@ def act(
     n = observations.shape[0]
     parameters = ensemble.parameters(state.ensemble)
     diverged = state.diverged
-    if n > 1:
-        q_of_all = ensemble.values(parameters, observations)
+    # One environment needs the values of one member only; of several, each may be given another member.
+    q_of_all = ensemble.values(parameters, observations) if n > 1 else None
+    if q_of_all is not None:
         diverged = diverged | ~jnp.isfinite(q_of_all).all(axis=(1, 2))
 
     def behaviour_member(numbers: Array) -> Array:
@@ -174,7 +166,7 @@ def act(
         return rule(numbers, epsilons[1], state.cumulated_loss, ~diverged, state.selected)[0]
 
     member = jax.vmap(behaviour_member)(uniforms[:, 2:])
-    if n > 1:
+    if q_of_all is not None:
         q = q_of_all[member, jnp.arange(n)]
     else:
         q = ensemble.value(parameters, member[0], observations)
@@ -221,7 +213,7 @@ def compiled_programs(ensemble: Ensemble, selection: str, behaviour: str) -> Pro
     """The programs for an ensemble; the same object for equal architectures."""
 
     def update_and_act(
-        state: DQNState, batch: Batch, observations: Array, uniforms: Array, epsilons: Array
+        state: DQNState, batch: Batch[Array], observations: Array, uniforms: Array, epsilons: Array
     ) -> tuple[DQNState, Array]:
         return act(ensemble, behaviour, update(ensemble, state, batch), observations, uniforms, epsilons)
 
@@ -234,8 +226,10 @@ def compiled_programs(ensemble: Ensemble, selection: str, behaviour: str) -> Pro
     )
 
 
-class DQNAgent:
+class DQNAgent(EnsembleAgent):
     """Algorithm 1 as the loop sees it."""
+
+    settings: DQNSettings
 
     def __init__(
         self,
@@ -244,39 +238,14 @@ class DQNAgent:
         observation_space: gymnasium.Space,
         action_space: gymnasium.Space,
     ) -> None:
-        self.settings = settings
-        self._members = members
-        self._observation_shape = require_box_observations(observation_space).shape
-        self._actions = int(require_discrete_actions(action_space).n)
+        actions = int(require_discrete_actions(action_space).n)
+        super().__init__(settings, members, require_box_observations(observation_space).shape, actions)
 
-    @property
-    def batch_size(self) -> int:
-        """Transitions in one update."""
-        return self.settings.batch_size
-
-    @property
-    def n_steps(self) -> int:
-        """Steps of one transition."""
-        return self.settings.n_steps
-
-    @property
-    def parameter_bytes(self) -> int:
-        """Online and target parameters, and two moments of the gradient as most optimizers keep them."""
-        return 4 * 4 * self.ensemble_of(self._members).parameter_count
-
-    def ensemble_of(self, members: tuple[Hyperparameters, ...]) -> Ensemble:
-        """The ensemble of these members for the spaces of this run."""
-        return Ensemble.of(members, self._observation_shape, self._actions)
-
-    def init(self, seed: int) -> DQNRun:
+    def _start(self, members: tuple[Hyperparameters, ...], seed: int) -> EnsembleRun:
         """Members with fresh weights, and the first of them as target (line 1 of Algorithm 1)."""
-        return self._start(self._members, seed)
-
-    def _start(self, members: tuple[Hyperparameters, ...], seed: int) -> DQNRun:
         ensemble = self.ensemble_of(members)
         state = ensemble.init(members, np.random.default_rng(seed))
         size = ensemble.size
-        gamma = self.settings.gamma
         learning = DQNState(
             ensemble=state,
             target=jax.tree.map(jnp.copy, ensemble.parameters(state)),
@@ -287,13 +256,14 @@ class DQNAgent:
             reported=jnp.zeros(size, bool),
             acted=jnp.zeros(size, jnp.int32),
             selections=jnp.zeros(size, jnp.int32),
-            discount=jnp.asarray([gamma if m.discount is None else m.discount for m in members], jnp.float32),
-            gamma=jnp.asarray(gamma, jnp.float32),
+            discount=jnp.asarray(self.discounts(members)),
+            gamma=jnp.asarray(self.settings.gamma, jnp.float32),
         )
-        programs = compiled_programs(ensemble, self.settings.selection, self.settings.behaviour)
-        return DQNRun(members, programs, learning)
+        return EnsembleRun(
+            members, compiled_programs(ensemble, self.settings.selection, self.settings.behaviour), learning
+        )
 
-    def plan(self, state: DQNRun, clock: Clock, ended: np.ndarray) -> tuple[Operation, ...]:
+    def plan(self, state: EnsembleRun, clock: Clock, ended: np.ndarray) -> tuple[Operation, ...]:
         """An update every G steps, a target update every T steps (lines 6 and 12), once learning has started."""
         del state, ended
         s = self.settings
@@ -311,29 +281,31 @@ class DQNAgent:
     def exploration(self, clock: Clock) -> tuple[float, float]:
         """ε and ε_b at this step."""
         s = self.settings
-        duration = clock.horizon if s.behaviour_steps is None else s.behaviour_steps
-        return (
-            linear(s.exploration_initial_eps, s.exploration_final_eps, s.exploration_steps, clock.step),
-            linear(s.behaviour_initial_eps, s.behaviour_final_eps, duration, clock.step),
-        )
+        epsilon = linear(s.exploration_initial_eps, s.exploration_final_eps, s.exploration_steps, clock.step)
+        return epsilon, self.behaviour_epsilon(clock)
 
     def act(
-        self, state: DQNRun, observations: np.ndarray, clock: Clock, rng: np.random.Generator
-    ) -> tuple[DQNRun, np.ndarray]:
+        self, state: EnsembleRun, observations: np.ndarray, clock: Clock, rng: np.random.Generator
+    ) -> tuple[EnsembleRun, np.ndarray]:
         """ε-greedy actions of the behaviour members."""
         epsilons = np.asarray(self.exploration(clock), np.float32)
         uniforms = rng.random((len(observations), 3 + len(state.members)), np.float32)
         learning, actions = state.programs.act(state.learning, observations, uniforms, epsilons)
         return self._with_sound_actions(state._replace(learning=learning), actions, observations, clock, rng)
 
-    def update(self, state: DQNRun, batch: Batch, rng: np.random.Generator) -> DQNRun:
+    def update(self, state: EnsembleRun, batch: Batch[np.ndarray], rng: np.random.Generator) -> EnsembleRun:
         """One gradient step of every member."""
         del rng
         return state._replace(learning=state.programs.update(state.learning, batch))
 
     def update_and_act(
-        self, state: DQNRun, batch: Batch, observations: np.ndarray, clock: Clock, rng: np.random.Generator
-    ) -> tuple[DQNRun, np.ndarray]:
+        self,
+        state: EnsembleRun,
+        batch: Batch[np.ndarray],
+        observations: np.ndarray,
+        clock: Clock,
+        rng: np.random.Generator,
+    ) -> tuple[EnsembleRun, np.ndarray]:
         """`update`, then `act`, in one dispatch."""
         epsilons = np.asarray(self.exploration(clock), np.float32)
         uniforms = rng.random((len(observations), 3 + len(state.members)), np.float32)
@@ -341,29 +313,24 @@ class DQNAgent:
         return self._with_sound_actions(state._replace(learning=learning), actions, observations, clock, rng)
 
     def _with_sound_actions(
-        self, state: DQNRun, actions: Array, observations: np.ndarray, clock: Clock, rng: np.random.Generator
-    ) -> tuple[DQNRun, np.ndarray]:
+        self, state: EnsembleRun, actions: Array, observations: np.ndarray, clock: Clock, rng: np.random.Generator
+    ) -> tuple[EnsembleRun, np.ndarray]:
         """Draw again if a member that was drawn turned out to have diverged."""
         chosen = np.asarray(actions)
         if chosen[0] >= 0:
             return state, chosen
-        self._require_living(state)
+        self.require_living(state)
         return self.act(state, observations, clock, rng)
 
-    def _require_living(self, state: DQNRun) -> None:
-        if np.asarray(state.learning.diverged).all():
-            names = "; ".join(f"{k}: {member.to_dict()}" for k, member in enumerate(state.members))
-            raise AllMembersDiverged(f"all members diverged (their values are no longer finite): {names}")
-
     def perform(
-        self, state: DQNRun, operation: Operation, clock: Clock, rng: np.random.Generator
-    ) -> tuple[DQNRun, Event]:
+        self, state: EnsembleRun, operation: Operation, clock: Clock, rng: np.random.Generator
+    ) -> tuple[EnsembleRun, Event]:
         """Renew the target."""
         assert operation is Operation.TARGET_UPDATE, "the only one that DQN plans besides updates"
         uniforms = rng.random(len(state.members), np.float32)
         learning, losses, acted, newly_diverged = state.programs.update_target(state.learning, uniforms)
         state = state._replace(learning=learning)
-        self._require_living(state)
+        self.require_living(state)
         event = TargetUpdate(
             step=clock.step,
             target=int(learning.selected.members[0]),
@@ -374,55 +341,18 @@ class DQNAgent:
         return state, event
 
     def policy(
-        self, state: DQNRun, observations: np.ndarray, rng: np.random.Generator | None, clock: Clock
+        self, state: EnsembleRun, observations: np.ndarray, rng: np.random.Generator | None, clock: Clock
     ) -> np.ndarray:
         """The greedy actions of the target member; with a generator, random ones with probability ε."""
         actions = np.array(state.programs.greedy(state.learning, observations))
         if rng is not None:
             explore = rng.random(len(actions)) < self.exploration(clock)[0]
-            actions[explore] = rng.integers(self._actions, size=int(explore.sum()))
+            actions[explore] = rng.integers(self._outputs, size=int(explore.sum()))
         return actions
 
-    def metrics(self, state: DQNRun, clock: Clock) -> dict[str, float]:
+    def metrics(self, state: EnsembleRun, clock: Clock) -> dict[str, float]:
         """Scalars for the logs."""
-        learning = jax.device_get(state.learning)
-        target = int(learning.selected.members[0])
-        epsilon, behaviour_epsilon = self.exploration(clock)
-        tags = {
-            "train/loss": float(learning.last_loss[target]),
-            "train/learning_rate": state.members[target].learning_rate,
-            "rollout/exploration_rate": epsilon,
-            "ada/behaviour_rate": behaviour_epsilon,
-            "ada/target_member": float(target),
-            "ada/diverged": float(learning.diverged.sum()),
-        }
-        tags |= {f"ada/loss_{k}": float(loss) for k, loss in enumerate(learning.last_loss)}
-        return tags
-
-    def report(self, state: DQNRun) -> tuple[MemberReport, ...]:
-        """The members as they stand."""
-        learning = state.learning
-        losses, selections, diverged = jax.device_get((learning.cumulated_loss, learning.selections, learning.diverged))
-        chosen = max(1, int(selections.sum()))
-        return tuple(
-            MemberReport(
-                member,
-                math.inf if diverged[k] else float(losses[k]),
-                float(selections[k]) / chosen,
-                bool(diverged[k]),
-            )
-            for k, member in enumerate(state.members)
-        )
-
-    def to_arrays(self, state: DQNRun) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        """All of the state as named arrays and JSON."""
-        return state_to_arrays(state.learning), {"members": [member.to_dict() for member in state.members]}
-
-    def from_arrays(self, arrays: dict[str, np.ndarray], meta: dict[str, Any]) -> DQNRun:
-        """The state that `to_arrays` was given."""
-        members = tuple(Hyperparameters.from_dict(member) for member in meta["members"])
-        empty = self._start(members, seed=0)
-        return empty._replace(learning=state_from_arrays(empty.learning, arrays))
+        return super().metrics(state, clock) | {"rollout/exploration_rate": self.exploration(clock)[0]}
 
 
 DEFAULT_MEMBERS = grid(hidden=[(64, 64), (256, 256)], learning_rate=[3e-4, 1e-3])

@@ -116,12 +116,12 @@ class Agent(Protocol):
         """The actions of the behaviour policy. [n_envs, ...]"""
         ...
 
-    def update(self, state: Any, batch: Batch, rng: np.random.Generator) -> Any:
+    def update(self, state: Any, batch: Batch[np.ndarray], rng: np.random.Generator) -> Any:
         """One gradient step of every member."""
         ...
 
     def update_and_act(
-        self, state: Any, batch: Batch, observations: np.ndarray, clock: Clock, rng: np.random.Generator
+        self, state: Any, batch: Batch[np.ndarray], observations: np.ndarray, clock: Clock, rng: np.random.Generator
     ) -> tuple[Any, np.ndarray]:
         """`update`, then `act`, in one dispatch."""
         ...

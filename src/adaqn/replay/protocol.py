@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
+AnyArray = TypeVar("AnyArray")
 
-class Batch(NamedTuple):
-    """B transitions, each over up to n steps. Arrays of NumPy or JAX."""
 
-    observation: np.ndarray  # [B, ...]
-    action: np.ndarray  # [B] int32, or [B, A] float32
-    rewards: np.ndarray  # [B, n] zero beyond `steps`
-    next_observation: np.ndarray  # [B, ...] after the last of the steps
-    terminated: np.ndarray  # [B] 1.0 where the last step ended the episode for good, else 0.0
-    steps: np.ndarray  # [B] int32, how many of the n steps were taken
+class Batch(NamedTuple, Generic[AnyArray]):
+    """B transitions, each over up to n steps: arrays of NumPy, or of JAX inside a compiled function."""
+
+    observation: AnyArray  # [B, ...]
+    action: AnyArray  # [B] int32, or [B, A] float32
+    rewards: AnyArray  # [B, n] zero beyond `steps`
+    next_observation: AnyArray  # [B, ...] after the last of the steps
+    terminated: AnyArray  # [B] 1.0 where the last step ended the episode for good, else 0.0
+    steps: AnyArray  # [B] int32, how many of the n steps were taken
 
 
 class Transitions(NamedTuple):
@@ -49,7 +51,7 @@ class Replay(Protocol):
 
     def add(self, transitions: Transitions) -> None: ...
 
-    def sample(self, rng: np.random.Generator, batch_size: int) -> Batch:
+    def sample(self, rng: np.random.Generator, batch_size: int) -> Batch[np.ndarray]:
         """Transitions drawn uniformly with replacement."""
         ...
 

@@ -94,7 +94,7 @@ class VectorReplay:
         if self._added - self._oldest > self._slots:
             self._oldest += 1
 
-    def sample(self, rng: np.random.Generator, batch_size: int) -> Batch:
+    def sample(self, rng: np.random.Generator, batch_size: int) -> Batch[np.ndarray]:
         """Transitions drawn uniformly with replacement, in new arrays, each over up to `n_steps` steps."""
         held = (self._added - self._oldest) * self.n_envs
         if held == 0:
@@ -115,7 +115,7 @@ class VectorReplay:
             np.ones(batch_size, np.int32),
         )
 
-    def _sample_steps(self, start: np.ndarray, remaining: np.ndarray) -> Batch:
+    def _sample_steps(self, start: np.ndarray, remaining: np.ndarray) -> Batch[np.ndarray]:
         """The transitions from `start` on, up to an end of the episode, the newest row, or n steps.
 
         `remaining` rows there are from `start` to the newest; behind that one lies the oldest.
