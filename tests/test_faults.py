@@ -53,7 +53,7 @@ class Faulty(gymnasium.Env[Any, Any]):
 
 @pytest.fixture(autouse=True)
 def registered() -> Any:
-    gymnasium.register("Faulty-v0", entry_point=lambda: Faulty())
+    gymnasium.register("Faulty-v0", entry_point=lambda **_: Faulty())
     yield
     gymnasium.registry.pop("Faulty-v0")
 

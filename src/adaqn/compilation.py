@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import jax
 
@@ -19,6 +21,13 @@ def prepare_jax() -> None:
     # A step waits for its result anyway, so handing it to another thread only costs the way there and back:
     # 20 of 400 microseconds for one member of 200 x 200 units.
     jax.config.update("jax_cpu_enable_async_dispatch", False)
+
+
+def transition(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile a transition of a state, its first argument, whose memory the new state takes over."""
+    # Many small kernels run one after the other; ordered for concurrency they took a tenth less time here.
+    options = {"xla_cpu_scheduler_type": "CPU_SCHEDULER_TYPE_CONCURRENCY_OPTIMIZED"}
+    return jax.jit(function, donate_argnums=0, compiler_options=options)
 
 
 def cache_directory() -> Path:

@@ -114,6 +114,18 @@ def test_a_member_that_explodes_in_training_is_left_behind(selection: str, n_env
     environments.close()
 
 
+def test_a_loss_that_overflows_is_noticed_at_once_though_the_parameters_are_finite() -> None:
+    agent = agent_of(SOUND, SOUND.replace(learning_rate=0.0), selection="highest", behaviour_final_eps=1.0)
+    rng = np.random.default_rng(0)
+    run = with_parameters(agent.init(0), member=1, value=1e25)
+    run = agent.update(run, some_batch(rng), rng)
+    assert run.learning.diverged.tolist() == [False, True]
+    for _ in range(20):
+        run, _ = agent.act(run, np.zeros((1, 2), np.float32), CLOCK, rng)
+    run, event = agent.perform(run, Operation.TARGET_UPDATE, CLOCK, rng)
+    assert (event.target, event.acted, event.newly_diverged) == (0, (20, 0), (1,))
+
+
 def test_a_target_that_overflows_does_not_take_the_others_along() -> None:
     agent = agent_of(WILD, SOUND)
     rng = np.random.default_rng(0)

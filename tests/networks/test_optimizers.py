@@ -21,7 +21,7 @@ RATES = dict.fromkeys(OPTIMIZERS, 0.1) | {
     # These bring the step to a size of their own, of which a tenth is too much ...
     **dict.fromkeys(["lamb", "lion", "novograd", "rmsprop"], 0.01),
     # ... or too little: adadelta starts from tiny steps, lars takes a thousandth of the weights' norm.
-    **dict.fromkeys(["adadelta", "lars"], 1.0),
+    **dict.fromkeys(["adadelta", "lars"], 10.0),
 }
 BY_TENSOR = ["adafactor", "fromage", "lamb", "lars", "novograd", "sm3"]
 
@@ -30,7 +30,16 @@ QUICKLY: Any = {"xla_backend_optimization_level": 0}
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-1.5, 1.5, (64, 3)).astype(np.float32)
-Y = np.sin(X @ np.array([1.0, -1.0, 0.5], np.float32)) + 0.5
+Y = np.sin(X @ np.array([1.0, -1.0, 0.5], np.float32)) + 0.5  # the best linear function leaves an error of 0.160
+
+
+MIX = np.array([1.0, 0.5], np.float32)  # what is predicted is this mixture of the two outputs
+SCALES = 2.0 * RNG.standard_normal(12).astype(np.float32)
+
+
+def turning(step: int) -> np.ndarray:
+    """Targets that turn around, because an optimizer that follows only the sign sees nothing else."""
+    return SCALES[step] * Y
 
 
 class Trial(NamedTuple):
@@ -39,7 +48,7 @@ class Trial(NamedTuple):
     name: str
     changed: tuple[str, ...]  # [K - 1] what is different in the members 1, 2, ...
     start: EnsembleState
-    step: Callable[[EnsembleState, Array], tuple[EnsembleState, Array]]
+    step: Callable[[EnsembleState, np.ndarray], tuple[EnsembleState, Array]]
 
 
 def default_options(name: str) -> dict[str, float]:
@@ -63,8 +72,7 @@ def trial(request: pytest.FixtureRequest) -> Trial:
     name = request.param
     options = default_options(name)
     base = Hyperparameters(
-        hidden=(8,),
-        activation="tanh",
+        hidden=(),  # kernel and bias are enough to tell arrays from a flat vector
         optimizer=name,
         optimizer_options=tuple(options.items()),
         learning_rate=RATES[name],
@@ -73,14 +81,14 @@ def trial(request: pytest.FixtureRequest) -> Trial:
     for option, default in options.items():
         others = options | {option: other_value(option, default)}
         members.append(base.replace(optimizer_options=tuple(others.items())))
-    ensemble = Ensemble.of(members, (3,), 1)
+    ensemble = Ensemble.of(members, (3,), 2)
     (group,) = ensemble.init(members, np.random.default_rng(1))
     group = group._replace(parameters=jnp.stack([group.parameters[0]] * len(members)))
     if optimizer_spec(name).draws:
         group = group._replace(optimizer=jax.tree.map(lambda x: x[jnp.zeros(len(members), int)], group.optimizer))
 
     def step(state: EnsembleState, target: Array) -> tuple[EnsembleState, Array]:
-        return ensemble.update(state, jnp.asarray(X), jnp.stack([target] * len(members)), lambda q: q[:, 0])
+        return ensemble.update(state, jnp.asarray(X), jnp.stack([target] * len(members)), lambda q: q @ MIX)
 
     return Trial(name, ("learning_rate", *options), (group,), jax.jit(step, compiler_options=QUICKLY))
 
@@ -96,20 +104,20 @@ def test_there_are_24_optimizers_and_each_is_known() -> None:
 
 def test_it_learns(trial: Trial) -> None:
     state, errors = trial.start, []
-    for _ in range(200):
-        state, predictions = trial.step(state, jnp.asarray(Y))
+    for _ in range(400):
+        state, predictions = trial.step(state, Y)
         errors.append(np.square(np.asarray(predictions)[0] - Y).mean())
     assert np.isfinite(errors).all()
     assert np.isfinite(np.asarray(state[0].parameters[0])).all()
     assert errors[0] > 0.5
-    assert errors[-1] < 0.1  # the best linear function leaves 0.16
+    print("E", trial.name, errors[0], errors[-1])
+    assert 0.16 < errors[-1] < 0.2
 
 
 def test_every_number_makes_a_difference(trial: Trial) -> None:
     state = trial.start
     for step in range(12):
-        # Targets that turn around, because an optimizer that follows only the sign sees nothing else.
-        state, _ = trial.step(state, jnp.asarray(Y if step % 3 else -Y))
+        state, _ = trial.step(state, turning(step))
     parameters = np.asarray(state[0].parameters)
     assert np.isfinite(parameters).all()
     for name, changed in zip(trial.changed, parameters[1:], strict=True):
@@ -120,45 +128,36 @@ def test_other_numbers_compile_nothing_and_count_from_the_next_step(trial: Trial
     (group,) = trial.start
     still = group._replace(learning_rate=jnp.zeros_like(group.learning_rate))
     other = still._replace(options={name: value * 0.9 + 0.05 for name, value in group.options.items()})
-    (after,), _ = trial.step(trial.step((other,), jnp.asarray(Y))[0], jnp.asarray(Y))
+    (after,), _ = trial.step(trial.step((other,), Y)[0], Y)
     assert trial.step._cache_size() == 1  # type: ignore[attr-defined]
     # Rprop takes the learning rate as the size of its first step only, and that is in its state.
     assert (after.parameters == group.parameters).all() == (trial.name != "rprop")
 
 
-@jax.jit
-def gradient(flat: Array, target: Array) -> Array:
-    """Of the mean of ½ e² of a network 3 - 8 (tanh) - 1, written without the package."""
-
-    def loss(flat: Array) -> Array:
-        hidden = jnp.tanh(jnp.asarray(X) @ flat[:24].reshape(3, 8) + flat[None, 24:32])
-        return 0.5 * jnp.square(hidden @ flat[32:40] + flat[40] - target).mean()
-
-    return jax.grad(loss)(flat)
+def arrays_of(flat: np.ndarray) -> list[np.ndarray]:
+    return [flat[:6].reshape(3, 2), flat[6:]]
 
 
-def arrays_of(flat: Array) -> list[Array]:
-    return [flat[:24].reshape(3, 8), flat[24:32], flat[32:40].reshape(8, 1), flat[40:]]
-
-
-def with_optax(trial: Trial, start: Any, of_flat: Callable[[Array], Any]) -> np.ndarray:
+def with_optax(trial: Trial, start: Any, of_flat: Callable[[np.ndarray], Any]) -> np.ndarray:
     """The parameters after 6 updates with optax alone, on the tree that `of_flat` makes of a vector."""
     name = trial.name
     extra = {"key": 0} if optimizer_spec(name).draws else {}
     optimizer = getattr(optax, name)(RATES[name], **default_options(name), **extra)
     update = jax.jit(optimizer.update, compiler_options=QUICKLY)
-    flat = trial.start[0].parameters[0]
+    flat = np.array(trial.start[0].parameters[0])
     state = optimizer.init(of_flat(flat)) if start is None else start
     for step in range(6):
-        changes, state = update(of_flat(gradient(flat, Y if step % 3 else -Y)), state, of_flat(flat))
-        flat = flat + jnp.concatenate([change.ravel() for change in jax.tree.leaves(changes)])
-    return np.asarray(flat)
+        error = (X @ flat[:6].reshape(3, 2) + flat[6:]) @ MIX - turning(step)
+        gradient = np.append(np.outer(X.T @ error, MIX), error.sum() * MIX) / np.float32(len(X))
+        changes, state = update(of_flat(gradient), state, of_flat(flat))
+        flat = flat + np.concatenate([np.ravel(change) for change in jax.tree.leaves(changes)])
+    return flat
 
 
 def test_it_does_what_optax_does_with_the_arrays_of_the_network(trial: Trial) -> None:
     state = trial.start
     for step in range(6):
-        state, _ = trial.step(state, jnp.asarray(Y if step % 3 else -Y))
+        state, _ = trial.step(state, turning(step))
     ours = np.asarray(state[0].parameters[0])
     if optimizer_spec(trial.name).draws:
         # Noise is drawn array by array, so only the same vector and key give the same numbers.

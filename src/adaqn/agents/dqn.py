@@ -15,6 +15,7 @@ from jax import Array
 from adaqn.agents.ensemble_agent import EnsembleAgent, EnsembleRun
 from adaqn.agents.protocol import Algorithm, Clock, Event, Operation, TargetUpdate, setting
 from adaqn.agents.schedules import linear
+from adaqn.compilation import transition
 from adaqn.ensemble import Ensemble, EnsembleParameters, EnsembleState
 from adaqn.envs.spaces import require_box_observations, require_discrete_actions
 from adaqn.errors import count, number
@@ -30,15 +31,15 @@ class DQNSettings:
 
     gamma: float = setting(0.99, "discount by which members are compared, and which they learn with by default")
     learning_starts: int = setting(1_000, "steps taken before the first update")
-    buffer_size: int = setting(10_000, "transitions that the replay buffer holds")
-    batch_size: int = setting(32, "transitions in one update")
+    buffer_size: int = setting(100_000, "transitions that the replay buffer holds")
+    batch_size: int = setting(64, "transitions in one update")
     train_freq: int = setting(1, "steps between updates")
     gradient_steps: int = setting(1, "updates made each time")
     target_update_interval: int = setting(200, "steps between target updates, when the target member is chosen")
     n_steps: int = setting(1, "steps over which a return is summed before it is bootstrapped")
     exploration_initial_eps: float = setting(1.0, "probability of a random action at the start")
     exploration_final_eps: float = setting(0.01, "probability of a random action in the end")
-    exploration_steps: int = setting(1_000, "steps over which it decays")
+    exploration_steps: int = setting(5_000, "steps over which it decays")
     behaviour_initial_eps: float = setting(1.0, "probability that any member acts, not the target member, at the start")
     behaviour_final_eps: float = setting(0.01, "the same in the end")
     behaviour_steps: int | None = setting(None, "steps over which it decays (default: until the end of the run)")
@@ -218,10 +219,10 @@ def compiled_programs(ensemble: Ensemble, selection: str, behaviour: str) -> Pro
         return act(ensemble, behaviour, update(ensemble, state, batch), observations, uniforms, epsilons)
 
     return Programs(
-        act=jax.jit(lambda s, o, u, e: act(ensemble, behaviour, s, o, u, e), donate_argnums=0),
-        update=jax.jit(lambda s, b: update(ensemble, s, b), donate_argnums=0),
-        update_and_act=jax.jit(update_and_act, donate_argnums=0),
-        update_target=jax.jit(lambda s, u: update_target(ensemble, selection, s, u), donate_argnums=0),
+        act=transition(lambda s, o, u, e: act(ensemble, behaviour, s, o, u, e)),
+        update=transition(lambda s, b: update(ensemble, s, b)),
+        update_and_act=transition(update_and_act),
+        update_target=transition(lambda s, u: update_target(ensemble, selection, s, u)),
         greedy=jax.jit(lambda s, o: greedy(ensemble, s, o)),
     )
 
