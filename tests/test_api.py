@@ -102,7 +102,7 @@ def test_load_checks_class_spaces_and_file(trained: AdaDQN, tmp_path: Path) -> N
     with pytest.raises(UserError, match=r"holds a AdaDQN, which DQN\.load does not read"):
         DQN.load(path)
     with pytest.raises(
-        CheckpointError, match=r"trained for the observation space .*\[4\].* but the environment has .*\[6\]"
+        CheckpointError, match=r"was made for the observation space .*\[4\].* but the environment has .*\[6\]"
     ):
         AdaDQN.load(path, env=gymnasium.make("Acrobot-v1"))
     with pytest.raises(CheckpointError, match="there is no file"):

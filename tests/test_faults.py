@@ -102,3 +102,15 @@ def test_when_all_members_diverge_the_run_stops_and_names_them(
     assert list((tmp_path / "run" / "checkpoint").glob("step-*.zip"))
     with pytest.raises(AllMembersDiverged):
         AdaDQN("Faulty-v0", grid(hidden=[(8,)], learning_rate=[1e30]), learning_starts=100).learn(1200)
+
+
+def test_resume_refuses_an_environment_with_other_spaces(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Faulty.fault, Faulty.steps = "raises", 0
+    main([*ARGUMENTS, "--run-dir", str(tmp_path / "run")])
+    capsys.readouterr()
+    monkeypatch.setattr(Faulty, "action_space", gymnasium.spaces.Discrete(3))
+    assert main(["resume", str(tmp_path / "run"), "--quiet"]) == 1
+    message = capsys.readouterr().err
+    assert "was made for the action space {'kind': 'Discrete', 'n': 2" in message and "'n': 3" in message

@@ -257,7 +257,7 @@ class Model:
             config, env = dataclasses.replace(config, env=env), None
         model = Model.from_config(dataclasses.replace(config, n_envs=1) if env is not None else config, env)
         given = describe_spaces(model.observation_space, model.action_space)
-        check_same_spaces(file, saved_spaces, given)
+        check_same_spaces(str(file), saved_spaces, given)
         model._trainer.state = model._trainer.agent.from_arrays(arrays, agent_meta)
         model._trainer.clock = clock
         return model

@@ -17,8 +17,8 @@ from adaqn.replay.making import make_replay
 from adaqn.training.trainer import Trainer
 
 GAMMA = 0.8
-ONE = (Hyperparameters(hidden=(16,), activation="tanh", learning_rate=0.01),)
-TWO = grid(ONE[0], learning_rate=[0.003, 0.01])
+ONE = (Hyperparameters(hidden=(8,), activation="tanh", optimizer="sgd", learning_rate=0.2),)
+TWO = grid(ONE[0], learning_rate=[0.1, 0.2])
 NAMES = [probe.__name__ for probe in PROBES]
 
 
@@ -28,7 +28,7 @@ def learned(name: str, members: tuple[Hyperparameters, ...], n_envs: int = 1, **
     values: dict[str, Any] = {
         "gamma": GAMMA,
         "learning_starts": 50,
-        "target_update_interval": 20,
+        "target_update_interval": 10,
         "exploration_final_eps": 1.0,  # every action is tried as often
     }
     agent = DQNAgent(
@@ -36,11 +36,13 @@ def learned(name: str, members: tuple[Hyperparameters, ...], n_envs: int = 1, **
     )
     replay = make_replay(1000, n_envs, environments.observation_space, environments.action_space, agent.n_steps)
     trainer = Trainer(agent, environments, replay, seed=0)
-    trainer.run(800)
+    trainer.run(500)
     environments.close()
     ensemble = agent.ensemble_of(members)
     parameters = ensemble.parameters(trainer.state.learning.ensemble)
-    return np.asarray(ensemble.values(parameters, jnp.asarray(probe(name).probe_table(GAMMA)[0])))
+    r = np.asarray(ensemble.values(parameters, jnp.asarray(probe(name).probe_table(GAMMA)[0])))
+    print("E", name, len(members), n_envs, settings, np.abs(r - probe(name).probe_table(GAMMA)[1]).max(axis=(1, 2)))
+    return r
 
 
 def probe(name: str) -> Probe:
@@ -69,8 +71,8 @@ def test_one_member_learns_the_exact_values(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["DelayedReward", "Truncation"])
-def test_two_members_both_learn_the_exact_values(name: str) -> None:
-    for values in learned(name, TWO):
+def test_two_members_in_three_environments_both_learn_the_exact_values(name: str) -> None:
+    for values in learned(name, TWO, n_envs=3):
         np.testing.assert_allclose(values, probe(name).probe_table(GAMMA)[1], rtol=0.0, atol=0.05)
 
 
@@ -78,8 +80,3 @@ def test_two_members_both_learn_the_exact_values(name: str) -> None:
 def test_returns_over_three_steps_have_the_same_values(name: str) -> None:
     (values,) = learned(name, ONE, n_steps=3)
     np.testing.assert_allclose(values, probe(name).probe_table(GAMMA)[1], rtol=0.0, atol=0.05)
-
-
-def test_several_environments_make_no_difference() -> None:
-    (values,) = learned("DelayedReward", ONE, n_envs=3)
-    np.testing.assert_allclose(values, probe("DelayedReward").probe_table(GAMMA)[1], rtol=0.0, atol=0.05)

@@ -21,7 +21,8 @@ RATES = dict.fromkeys(OPTIMIZERS, 0.1) | {
     # These bring the step to a size of their own, of which a tenth is too much ...
     **dict.fromkeys(["lamb", "lion", "novograd", "rmsprop"], 0.01),
     # ... or too little: adadelta starts from tiny steps, lars takes a thousandth of the weights' norm.
-    **dict.fromkeys(["adadelta", "lars"], 10.0),
+    "adadelta": 3.0,
+    "lars": 10.0,
 }
 BY_TENSOR = ["adafactor", "fromage", "lamb", "lars", "novograd", "sm3"]
 
@@ -110,8 +111,7 @@ def test_it_learns(trial: Trial) -> None:
     assert np.isfinite(errors).all()
     assert np.isfinite(np.asarray(state[0].parameters[0])).all()
     assert errors[0] > 0.5
-    print("E", trial.name, errors[0], errors[-1])
-    assert 0.16 < errors[-1] < 0.2
+    assert 0.16 < errors[-1] < 0.17, errors[-1]
 
 
 def test_every_number_makes_a_difference(trial: Trial) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
 
@@ -39,7 +40,12 @@ class FakeTrainer:
     def __init__(self, n_envs: int = 2) -> None:
         self.agent = FakeAgent()
         self.state = 0
-        self.environments = SimpleNamespace(name="Fake-v0", count=n_envs)
+        self.environments = SimpleNamespace(
+            name="Fake-v0",
+            count=n_envs,
+            observation_space=gymnasium.spaces.Box(0.0, 1.0, (3,)),
+            action_space=gymnasium.spaces.Discrete(2),
+        )
         self.replay = VectorReplay(64, n_envs, (3,), (), np.int32)
         self.clock = Clock(horizon=1000)
         self.updates = 0

@@ -20,8 +20,8 @@ from adaqn.training.trainer import Trainer
 
 STEPS = 300
 MEMBERS = (
-    Hyperparameters(hidden=(8,), learning_rate=1e-3),
-    Hyperparameters(hidden=(), optimizer="noisy_sgd", learning_rate=1e-3),
+    Hyperparameters(hidden=(8,), optimizer="sgd", learning_rate=1e-2),
+    Hyperparameters(hidden=(), learning_rate=1e-3),
 )
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from adaqn.checkpoint import CheckpointStore
 from adaqn.errors import CheckpointError
 from adaqn.runs.config import RunConfig
 from adaqn.runs.recorders.exact_file import ExactFile
 from adaqn.runs.recorders.stopwatch import Stopwatch
+from adaqn.runs.spaces import check_same_spaces, describe_spaces
 from adaqn.snapshot import Snapshot
 from adaqn.training.callbacks import crossed
 from adaqn.training.observers import Observer
@@ -58,6 +59,7 @@ class Checkpointer(Observer):
             snapshot = self._store.load(trainer.replay)
             sizes = _sizes(snapshot)
             self._check_config(snapshot)
+            check_same_spaces("the checkpoint", snapshot.meta.get("spaces"), _spaces(trainer))
             trainer.restore(snapshot)
             self._stopwatch.set(float(snapshot.meta.get("elapsed", 0.0)))
             restored = True
@@ -106,8 +108,13 @@ class Checkpointer(Observer):
         sizes = {file.path.name: file.size for file in self._files}
         config = None if self._config is None else self._config.to_dict()
         meta = snapshot.meta | {"files": sizes, "elapsed": self._stopwatch.elapsed, "config": config}
+        meta |= {"spaces": _spaces(trainer)}
         self._store.save(trainer.clock.step, Snapshot(snapshot.arrays, meta), trainer.replay)
         self._saved = trainer.clock.step
+
+
+def _spaces(trainer: Trainer) -> dict[str, Any]:
+    return describe_spaces(trainer.environments.observation_space, trainer.environments.action_space)
 
 
 def _lines(file: ExactFile) -> int:
