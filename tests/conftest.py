@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pytest
+
 os.environ["JAX_PLATFORMS"] = "cpu"
 # pytest -n runs a process per core, so more threads in each would only get in each other's way.
 os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
@@ -16,3 +18,11 @@ os.environ["ADAQN_CACHE_DIR"] = str(Path(__file__).resolve().parent.parent / ".p
 # No window, no sound device, no matter which test renders or plots.
 os.environ["SDL_VIDEODRIVER"] = "dummy"
 os.environ["MPLBACKEND"] = "Agg"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def prepared_jax() -> None:
+    """JAX is set up as the public classes set it up, compilation cache included."""
+    from adaqn.compilation import prepare_jax
+
+    prepare_jax()

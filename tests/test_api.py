@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from adaqn.agents.protocol import TargetUpdate
 from adaqn.api import Model
 from adaqn.errors import CheckpointError, UserError
 from adaqn.training.callbacks import BaseCallback
+from adaqn.training.trainer import Trainer
 
 SMALL = grid(hidden=[(8,), (12, 8)])
 QUICK: dict[str, Any] = {"learning_starts": 50, "target_update_interval": 50, "exploration_steps": 100}
@@ -99,7 +101,7 @@ def test_save_and_load(trained: AdaDQN, tmp_path: Path) -> None:
 
 def test_load_checks_class_spaces_and_file(trained: AdaDQN, tmp_path: Path) -> None:
     path = trained.save(tmp_path / "a")
-    with pytest.raises(UserError, match=r"holds a AdaDQN, which DQN\.load does not read"):
+    with pytest.raises(UserError, match=r"holds a adadqn agent, which DQN\.load does not read"):
         DQN.load(path)
     with pytest.raises(
         CheckpointError, match=r"was made for the observation space .*\[4\].* but the environment has .*\[6\]"
@@ -204,3 +206,96 @@ def test_a_member_alone_uses_its_own_hyperparameters() -> None:
     # Adam's moments move, the parameters (twice: online and target) do not.
     moved = [i for i in parameters if (before[i] != after[i]).any()]
     assert len(parameters) - len(moved) == 2
+
+
+def test_interrupted_in_python_the_agent_can_be_used_and_goes_on(tmp_path: Path) -> None:
+    model = AdaDQN("CartPole-v1", SMALL, **QUICK)
+
+    def press_control_c(trainer: Trainer) -> None:
+        if trainer.clock.step == 150:
+            signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        model.learn(300, callback=press_control_c)
+    assert model.num_timesteps == 150
+    model.save(tmp_path / "interrupted")
+    model.learn(150, reset_num_timesteps=False)
+    assert_equal_weights(model, AdaDQN("CartPole-v1", SMALL, **QUICK).learn(300))
+
+
+def test_a_second_run_counts_from_zero_in_new_episodes(tmp_path: Path) -> None:
+    model = AdaDQN("CartPole-v1", SMALL, **QUICK).learn(300)
+    model.learn(100)
+    trainer = model.trainer
+    assert sum(episode.length for episode in trainer.recent_episodes) <= 100
+    assert all(episode.length <= episode.step for episode in trainer.recent_episodes)
+    assert trainer.updates == 50 and trainer.episodes == len(trainer.recent_episodes)
+    assert trainer.replay.added == 400
+    with pytest.raises(UserError, match="has trained already"):
+        model.learn(100, run_dir=tmp_path / "run")
+    assert model.num_timesteps == 100 and not (tmp_path / "run").exists()
+
+
+def test_resume_and_from_run_in_python(tmp_path: Path) -> None:
+    def env() -> gymnasium.Env[Any, Any]:
+        return gymnasium.wrappers.TimeLimit(gymnasium.make("CartPole-v1").unwrapped, 50)
+
+    whole = AdaDQN(env(), SMALL, **QUICK).learn(400, run_dir=tmp_path / "whole")
+
+    def stop_the_process(trainer: Trainer) -> None:
+        if trainer.clock.step == 230:
+            trainer.interrupt("SIGTERM")
+
+    AdaDQN(env(), SMALL, **QUICK).learn(400, callback=stop_the_process, run_dir=tmp_path / "run")
+    looked_at = AdaDQN.from_run(tmp_path / "run", env=env())
+    assert looked_at.num_timesteps == 230
+    with pytest.raises(UserError, match="pass env="):
+        AdaDQN.resume(tmp_path / "run")
+    assert_equal_weights(AdaDQN.resume(tmp_path / "run", env=env()), whole)
+    for name in ("episodes.csv", "selection.csv"):
+        assert (tmp_path / "run" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+
+def test_a_loaded_agent_fills_its_buffer_before_it_learns(trained: AdaDQN, tmp_path: Path) -> None:
+    loaded = AdaDQN.load(trained.save(tmp_path / "agent"))
+    loaded.learn(QUICK["learning_starts"] + 10, reset_num_timesteps=False)
+    assert loaded.trainer.updates == 10
+
+
+def test_load_for_another_environment_object(tmp_path: Path) -> None:
+    model = AdaDQN("CartPole-v1", SMALL, env_kwargs={"max_episode_steps": 30}, n_envs=2, **QUICK)
+    path = model.save(tmp_path / "agent")
+    assert AdaDQN.load(path, env=gymnasium.make("CartPole-v1")).trainer.environments.count == 1
+    assert AdaDQN.load(path).trainer.environments.count == 2
+
+
+def test_members_are_reported_with_the_losses_that_they_were_compared_by() -> None:
+    last: list[TargetUpdate] = []
+
+    class Listener(BaseCallback):
+        def _on_event(self, event: TargetUpdate) -> None:
+            last[:] = [event]
+
+    model = AdaDQN("CartPole-v1", SMALL, **QUICK).learn(300, callback=Listener())
+    losses = tuple(member.cumulated_loss for member in model.members)
+    assert losses == last[0].cumulated_loss and min(losses) > 0.0
+
+
+def test_a_diverged_member_is_warned_of_once() -> None:
+    members = [Hyperparameters(hidden=(8,)), Hyperparameters(hidden=(8,), optimizer="sgd", learning_rate=1e30)]
+    with pytest.warns(RuntimeWarning, match="member 1 diverged") as warned:
+        AdaDQN("CartPole-v1", members, **QUICK).learn(400)
+    assert len(warned) == 1
+
+
+def test_mistakes_of_someone_who_knows_stable_baselines() -> None:
+    with pytest.raises(UserError, match=r"learning_rate is a hyperparameter of each member: .*grid\(learning_rate="):
+        DQN("CartPole-v1", learning_rate=1e-3)
+    with pytest.raises(UserError, match="selection='random', but got selection='lowest'"):
+        RandDQN("CartPole-v1", selection="lowest")
+    image = gymnasium.spaces.Box(0, 255, (8, 8, 3), np.uint8)
+    env = gymnasium.wrappers.TransformObservation(
+        gymnasium.make("CartPole-v1"), lambda _: np.zeros((8, 8, 3), np.uint8), image
+    )
+    with pytest.raises(UserError, match=r"shape \(8, 8, 3\) are images"):
+        DQN(env)

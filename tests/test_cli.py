@@ -55,6 +55,18 @@ def test_config_file_with_overrides_repeats_the_run(tmp_path: Path) -> None:
     assert changed["members"] == run_config(first)["members"]
 
 
+def test_another_algorithm_over_a_complete_file_is_that_algorithm(tmp_path: Path) -> None:
+    first, other = tmp_path / "first", tmp_path / "other"
+    main([*TRAIN, "--run-dir", str(first), "--grid", "hidden=8,12"])
+    for algo, selection in (("randdqn", "random"), ("adadqn-max", "highest"), ("adadqn", "lowest")):
+        config = str((other if other.exists() else first) / "config.yaml")
+        values = yaml.safe_load(Path(config).read_text())
+        arguments = ["train", "--config", config, "--algo", algo, "--quiet", "--force", "--run-dir", str(other)]
+        assert main(arguments) == 0
+        changed = run_config(other)
+        assert changed["algo"] == algo and changed["settings"] == values["settings"] | {"selection": selection}
+
+
 def test_preset_is_found_by_name(tmp_path: Path) -> None:
     arguments = [
         "train",
@@ -92,6 +104,7 @@ def test_evaluate_and_video(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     again = capsys.readouterr().out
     assert again.splitlines() == text.splitlines()[:4]  # the same episodes
     assert "exists already" in fails_with(capsys, "evaluate", str(run_dir), "--video", str(film))
+    assert "did you mean '.mp4'?" in fails_with(capsys, "evaluate", str(run_dir), "--video", "film.mp5")
 
 
 def test_evaluate_reads_a_saved_agent(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -148,6 +161,9 @@ def test_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         ([*TRAIN, "--grid", "optimizer.epz=1"], "optimizer 'adam' has no option 'epz'; did you mean 'eps'?"),
         ([*TRAIN, "--grid", "hidden=8x"], "such as 25x25, but got '8x'"),
         ([*TRAIN, "--grid", "hidden"], "--grid takes name=value,value pairs"),
+        ([*TRAIN, "--grid", "loss=["], "the value of loss in --grid is not valid YAML"),
+        ([*TRAIN, "--env-kwargs", "{a:"], "--env-kwargs is not valid YAML"),
+        (["train", "--algo"], "(see `adaqn train --help`)"),
         (["train", "--config", "missing.yaml"], "there is no file missing.yaml"),
         (["train", "--config", "lunar-landr"], "did you mean 'lunar-lander'?"),
         (["resume", "nowhere"], "there is no run directory nowhere"),
@@ -181,6 +197,8 @@ def test_files_with_mistakes(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert "did you mean 'gamma'?" in message(settings={"gama": 0.9})
     assert "a member is a mapping" in message(members=["relu"])
     assert "settings must be a mapping" in message(settings=[1])
+    (tmp_path / "run.yaml").write_bytes(b"\x80\x81")
+    assert "cannot read" in fails_with(capsys, "train", "--config", str(tmp_path / "run.yaml"))
     (tmp_path / "run.yaml").write_text("a: [1")
     assert "is not valid YAML" in fails_with(capsys, "train", "--config", str(tmp_path / "run.yaml"))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import signal
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -71,12 +72,14 @@ class Model:
         self._predict_rng = np.random.default_rng(self.seed)
 
     @classmethod
-    def from_config(cls, config: RunConfig, env: gymnasium.Env[Any, Any] | None = None) -> Model:
-        """The agent that a configuration describes; `env` where it was made with an environment object."""
+    def from_config(cls, config: RunConfig, env: gymnasium.Env[Any, Any] | str | None = None) -> Model:
+        """The agent that a configuration describes, for its environment or for the one given."""
+        if env is not None:
+            config = dataclasses.replace(config, env_kwargs={}, n_envs=1)
         where = config.env if env is None else env
         if where is None:
             raise UserError("this run was made with an environment object, so it needs one again: pass env=")
-        return MODELS[config.algo](
+        return model_class(config.algo)(
             where,
             config.members,
             seed=config.seed,
@@ -107,8 +110,10 @@ class Model:
         trainer = self._trainer
         steps = count("total_timesteps", total_timesteps, low=1)
         fresh = reset_num_timesteps or trainer.clock.step == 0
-        if run_dir is not None and not fresh:
-            raise UserError("run_dir= records a run from its first step, so it needs reset_num_timesteps=True")
+        if run_dir is not None and (trainer.clock.step or trainer.updates):
+            raise UserError(
+                "run_dir= records a run from its first step, but this agent has trained already; make a new one"
+            )
         until = steps if fresh else trainer.clock.step + steps
         config = self._config(
             until,
@@ -116,8 +121,6 @@ class Model:
             checkpoint_interval=checkpoint_interval,
             wandb_project=wandb_project,
         )
-        if fresh:
-            trainer.clock = Clock(horizon=until)
         called = as_callback(callback)
         called.bind(self)
         output = Output(progress_bar=progress_bar)
@@ -125,7 +128,13 @@ class Model:
             session = RunSession(config, trainer, output, directory=None)
         else:
             session = RunSession.create(Path(run_dir), config, trainer, output, force=force)
+        if fresh:
+            trainer.begin(horizon=until)
         session.run([called], model=self)
+        if trainer.interrupted and run_dir is None:
+            # Only now that the step is whole and the agent can be used: raised in the middle of a step, its memory,
+            # which goes from state to state, would be lost.
+            raise KeyboardInterrupt if trainer.stop_reason == "SIGINT" else SystemExit(128 + signal.SIGTERM)
         return self
 
     @classmethod
@@ -251,15 +260,13 @@ class Model:
             saved_spaces, agent_meta, clock = meta["spaces"], meta["agent"], Clock(**meta["clock"])
         except (KeyError, TypeError) as error:
             raise CheckpointError(f"{file} is not a complete agent: {error} is missing or wrong") from error
-        if cls is not Model and cls is not MODELS[config.algo]:
-            raise UserError(f"{file} holds a {MODELS[config.algo].__name__}, which {cls.__name__}.load does not read")
-        if isinstance(env, str):
-            config, env = dataclasses.replace(config, env=env), None
-        model = Model.from_config(dataclasses.replace(config, n_envs=1) if env is not None else config, env)
+        if cls is not Model and cls.algo != config.algo:
+            raise UserError(f"{file} holds a {config.algo} agent, which {cls.__name__}.load does not read")
+        model = Model.from_config(config, env)
         given = describe_spaces(model.observation_space, model.action_space)
         check_same_spaces(str(file), saved_spaces, given)
         model._trainer.state = model._trainer.agent.from_arrays(arrays, agent_meta)
-        model._trainer.clock = clock
+        model._trainer.clock = clock._replace(began=clock.step)
         return model
 
 
@@ -288,6 +295,11 @@ class DQN(Model):
 
 
 MODELS: dict[str, type[Model]] = {model.algo: model for model in (AdaDQN, RandDQN, AdaDQNMax, DQN)}
+
+
+def model_class(algo: str) -> type[Model]:
+    """The public class of an algorithm, or one made for an algorithm that has none."""
+    return MODELS.get(algo) or type(algo, (Model,), {"algo": algo})
 
 
 def open_run(path: Path, env: gymnasium.Env[Any, Any] | None, output: Output) -> tuple[RunSession, Model]:

@@ -144,16 +144,19 @@ class CheckpointStore:
         return rows
 
     def _clean(self, newest: int) -> None:
-        """Delete what is neither of the newest two checkpoints, and what a killed process left behind."""
-        kept = [step for step in self.steps() if step <= newest][-2:]
+        """Delete what is neither of the newest two checkpoints that can be read, and what a killed process left."""
+        checkpoints: set[str] = set()
         needed: set[str] = set()
-        for step in kept:
-            # One that cannot be read needs nothing.
+        for step in reversed([step for step in self.steps() if step <= newest]):
+            path = self._path(step)
+            # One that cannot be read is no fallback, and must not push out one that is.
             with contextlib.suppress(CheckpointError, KeyError, TypeError, ValueError):
-                with opened(self._path(step)) as archive:
-                    head, _ = read_head(archive, self._path(step), kind="checkpoint")
+                with opened(path) as archive:
+                    head, _ = read_head(archive, path, kind="checkpoint")
                 needed |= {segment.name for segment in _segments_named(head["meta"])}
-        checkpoints = {self._path(step).name for step in kept}
+                checkpoints.add(path.name)
+            if len(checkpoints) == 2:
+                break
         _delete_others(self._directory, r"step-\d{9,}\.zip", checkpoints)
         _delete_others(self._segment_directory, r"rows-\d{9,}-\d{9,}\.zip", needed)
 

@@ -88,7 +88,7 @@ def _train(arguments: list[str]) -> int:
     _use_one_thread()
     from adaqn import commands
 
-    peek = _Parser(add_help=False)
+    peek = _Parser(prog="adaqn train", add_help=False)
     peek.add_argument("--config")
     peek.add_argument("--algo")
     early, _ = peek.parse_known_args(arguments)

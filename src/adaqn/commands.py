@@ -11,13 +11,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from adaqn.agents import algorithm, algorithms
+from adaqn.analysis.video import checked_video_path, record_video
 from adaqn.api import Model, open_run
 from adaqn.errors import UserError
 from adaqn.hyperparameters import grid
-from adaqn.runs.config import RunConfig, as_mapping, read_config
+from adaqn.runs.config import RunConfig, as_mapping, read_config, yaml_value
 from adaqn.runs.session import Output, RunSession
 from adaqn.training.evaluation import evaluate_policy
 
@@ -38,11 +37,14 @@ _RUN_FLAGS = {
 def base_values(config: str | None, algo: str | None) -> dict[str, Any]:
     """What the file or preset says, and the algorithm that the rest of the command line is about."""
     values = read_config(config) if config is not None else {}
-    if algo is not None:
-        values["algo"] = algo
-    values.setdefault("algo", "adadqn")
-    algorithm(values["algo"])
+    values.setdefault("algo", "adadqn" if algo is None else algo)
     values["settings"] = as_mapping("settings", values.get("settings"))
+    before = algorithm(values["algo"])
+    if algo is not None and algo != values["algo"]:
+        # What makes the file's algorithm, or the one asked for, is not a value that the file chose.
+        for name in {*before.overrides, *algorithm(algo).overrides}:
+            values["settings"].pop(name, None)
+        values["algo"] = algo
     return values
 
 
@@ -66,7 +68,9 @@ def add_settings_flags(group: Any, base: Mapping[str, Any]) -> None:
         value = given.get(field.name, field.default)
         shown = "" if value is None else f" (default: {value})"
         kind = {"int": int, "float": float, "str": str}[str(field.type).split(" ")[0]]
-        _add_flag(group, field.name, kind, field.metadata["help"] + shown)
+        choices = field.metadata["choices"]
+        names = f": {', '.join(choices())}" if choices else ""
+        _add_flag(group, field.name, kind, field.metadata["help"] + names + shown)
 
 
 def _add_flag(group: Any, name: str, kind: type, text: str) -> None:
@@ -100,8 +104,10 @@ def _run(session: RunSession, model: Model) -> int:
     if not session.trainer.interrupted:
         return 0
     reason = session.trainer.stop_reason or ""
-    where = shlex.quote(str(session.directory.path)) if session.directory else ""
-    print(f"interrupted by {reason} at step {session.trainer.clock.step}; go on with: adaqn resume {where}")
+    message = f"interrupted by {reason} at step {session.trainer.clock.step}"
+    if session.directory is not None:
+        message += f"; go on with: adaqn resume {shlex.quote(str(session.directory.path))}"
+    print(message)
     return 128 + signal.Signals[reason].value
 
 
@@ -112,7 +118,7 @@ def _with_flags(base: dict[str, Any], flags: dict[str, Any]) -> dict[str, Any]:
     values["settings"] = {**base["settings"], **{n: v for n, v in flags.items() if n in settings}}
     values |= {name: value for name, value in flags.items() if name in _RUN_FLAGS}
     if "env_kwargs" in flags:
-        values["env_kwargs"] = yaml.safe_load(flags["env_kwargs"])
+        values["env_kwargs"] = yaml_value("--env-kwargs", flags["env_kwargs"])
     if "grid" in flags:
         values["members"] = [member.to_dict() for member in grid(**_columns(flags["grid"]))]
     return values
@@ -133,7 +139,7 @@ def _columns(pairs: list[str]) -> dict[str, list[Any]]:
 
 def _value(name: str, text: str) -> Any:
     if name != "hidden":
-        return yaml.safe_load(text)
+        return yaml_value(f"the value of {name} in --grid", text)
     try:
         return tuple(int(width) for width in text.split("x")) if text != "linear" else ()
     except ValueError:
@@ -154,27 +160,23 @@ def evaluate(flags: argparse.Namespace) -> int:
     """`adaqn evaluate`."""
     if flags.episodes < 1:
         raise UserError(f"--episodes must be at least 1, but got {flags.episodes}")
-    if flags.source.is_dir():
-        model = Model.from_run(flags.source)
-        folder = flags.source
-    else:
-        model = Model.load(flags.source)
-        folder = flags.source.parent
+    folder = flags.source if flags.source.is_dir() else flags.source.parent
+    video = None
+    if flags.video is not None:
+        video = checked_video_path(folder / "video.mp4" if flags.video == Path("") else flags.video)
+        if video.exists() and not flags.force:
+            raise UserError(f"{video} exists already; add --force to overwrite it, or name another file")
+    model = Model.from_run(flags.source) if flags.source.is_dir() else Model.load(flags.source)
     env = model.make_env()
     result = evaluate_policy(model, env, flags.episodes, deterministic=True, seed=flags.seed)
     env.close()
     for index, (total, length) in enumerate(zip(result.returns, result.lengths, strict=True)):
         print(f"episode {index:3d}: return {total:10.2f}, {length} steps")
     print(f"mean return {result.mean:.2f} ± {result.std:.2f} over {len(result.returns)} episodes")
-    if flags.video is not None:
-        path = folder / "video.mp4" if flags.video == Path("") else flags.video
-        if path.exists() and not flags.force:
-            raise UserError(f"{path} exists already; add --force to overwrite it, or name another file")
-        from adaqn.analysis.video import record_video  # only here, because it needs an extra
-
+    if video is not None:
         filmed = model.make_env(render_mode="rgb_array")
-        record_video(model, filmed, path, episodes=1, seed=flags.seed)
+        record_video(model, filmed, video, episodes=1, seed=flags.seed)
         filmed.close()
-        print(f"video: {path}")
+        print(f"video: {video}")
     sys.stdout.flush()
     return 0

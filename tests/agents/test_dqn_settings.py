@@ -69,7 +69,7 @@ def test_rules_by_name() -> None:
 def test_algorithms_are_names_for_settings_and_members(name: str, selection: str, members: int, one: bool) -> None:
     found = algorithm(name)
     assert found.configure({}).selection == selection
-    assert found.configure({"selection": "random", "gamma": 0.5}) == DQNSettings(selection="random", gamma=0.5)
+    assert found.configure({"gamma": 0.5}) == DQNSettings(selection=selection, gamma=0.5)
     assert len(found.members) == members
     found.check_members(found.members)
     assert found.one_member is one

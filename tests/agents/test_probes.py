@@ -18,7 +18,8 @@ from adaqn.training.trainer import Trainer
 
 GAMMA = 0.8
 ONE = (Hyperparameters(hidden=(8,), activation="tanh", optimizer="sgd", learning_rate=0.2),)
-TWO = grid(ONE[0], learning_rate=[0.1, 0.2])
+# A line goes through all values of a probe, and takes half the time to compile.
+TWO = grid(Hyperparameters(hidden=(), optimizer="sgd"), learning_rate=[0.3, 0.5])
 NAMES = [probe.__name__ for probe in PROBES]
 
 
@@ -40,9 +41,7 @@ def learned(name: str, members: tuple[Hyperparameters, ...], n_envs: int = 1, **
     environments.close()
     ensemble = agent.ensemble_of(members)
     parameters = ensemble.parameters(trainer.state.learning.ensemble)
-    r = np.asarray(ensemble.values(parameters, jnp.asarray(probe(name).probe_table(GAMMA)[0])))
-    print("E", name, len(members), n_envs, settings, np.abs(r - probe(name).probe_table(GAMMA)[1]).max(axis=(1, 2)))
-    return r
+    return np.asarray(ensemble.values(parameters, jnp.asarray(probe(name).probe_table(GAMMA)[0])))
 
 
 def probe(name: str) -> Probe:
@@ -67,16 +66,16 @@ def test_the_six_probes_are_here() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_one_member_learns_the_exact_values(name: str) -> None:
     (values,) = learned(name, ONE)
-    np.testing.assert_allclose(values, probe(name).probe_table(GAMMA)[1], rtol=0.0, atol=0.05)
+    np.testing.assert_allclose(values, probe(name).probe_table(GAMMA)[1], rtol=0.0, atol=0.005)
 
 
 @pytest.mark.parametrize("name", ["DelayedReward", "Truncation"])
 def test_two_members_in_three_environments_both_learn_the_exact_values(name: str) -> None:
     for values in learned(name, TWO, n_envs=3):
-        np.testing.assert_allclose(values, probe(name).probe_table(GAMMA)[1], rtol=0.0, atol=0.05)
+        np.testing.assert_allclose(values, probe(name).probe_table(GAMMA)[1], rtol=0.0, atol=0.005)
 
 
 @pytest.mark.parametrize("name", ["DelayedReward", "Truncation"])
 def test_returns_over_three_steps_have_the_same_values(name: str) -> None:
-    (values,) = learned(name, ONE, n_steps=3)
-    np.testing.assert_allclose(values, probe(name).probe_table(GAMMA)[1], rtol=0.0, atol=0.05)
+    (values,) = learned(name, TWO[1:], n_steps=3)
+    np.testing.assert_allclose(values, probe(name).probe_table(GAMMA)[1], rtol=0.0, atol=0.005)

@@ -14,7 +14,7 @@ from adaqn.training.observers import Observer
 from adaqn.training.trainer import Trainer
 
 STILL, LEARNING = 0, 1
-MEMBERS = grid(Hyperparameters(hidden=(16,), activation="tanh"), learning_rate=[0.0, 0.003])
+MEMBERS = grid(Hyperparameters(hidden=(), optimizer="sgd"), learning_rate=[0.0, 0.01])
 
 
 class Targets(Observer):

@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 
 from adaqn.analysis.video import record_video
-from adaqn.errors import UserError
+from adaqn.errors import EnvironmentFault, UserError
 from adaqn.training.evaluation import episode_seed, evaluate_policy
 
 imageio_ffmpeg = pytest.importorskip("imageio_ffmpeg")
@@ -127,7 +127,7 @@ def test_odd_sides_and_the_order_of_frames(tmp_path: Path) -> None:
 def test_a_film_that_breaks_off_leaves_the_former_one(name: str, tmp_path: Path) -> None:
     path = tmp_path / name
     path.write_bytes(b"former")
-    with pytest.raises(RuntimeError, match="broken"):
+    with pytest.raises(EnvironmentFault, match="broken"):
         record_video(RandomPolicy(), Flag(break_at=2), path)
     assert path.read_bytes() == b"former"
     assert list(tmp_path.iterdir()) == [path]

@@ -88,6 +88,20 @@ def test_killed_and_resumed_is_uninterrupted(
     assert exact_contents(run_dir) == exact_contents(uninterrupted(env, n_envs))
 
 
+def test_killed_with_segments_n_steps_and_a_diverged_member(tmp_path: Path) -> None:
+    # Enough rows for a full segment of the replay buffer; few updates, so that it is quick.
+    changes = {"steps": "4800", "buffer-size": "4500", "train-freq": "20", "n-steps": "3", "checkpoint-interval": "600"}
+    whole, run_dir = tmp_path / "whole", tmp_path / "run"
+    grid = ["--grid", "hidden=8", "optimizer=sgd", "learning_rate=1e30,1e-3"]
+    assert adaqn(*arguments("CartPole-v1", 1, whole, **changes), *grid).returncode == 0
+    assert '"diverged": [\n    0\n  ]' in (whole / "summary.json").read_text()
+    killed = adaqn(*arguments("CartPole-v1", 1, run_dir, **changes), *grid, before=["step", "4470"])
+    assert killed.returncode == -signal.SIGKILL
+    assert list((run_dir / "checkpoint" / "segments").glob("rows-*.zip"))
+    assert adaqn("resume", str(run_dir), "--quiet").returncode == 0
+    assert exact_contents(run_dir) == exact_contents(whole)
+
+
 def test_killed_again_and_again(uninterrupted: Callable[[str, int], Path], tmp_path: Path) -> None:
     run_dir = tmp_path / "run"
     adaqn(*arguments("LunarLander-v3", 3, run_dir), before=["step", "230"])

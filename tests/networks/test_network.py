@@ -89,5 +89,5 @@ def test_initial_weights_follow_the_generator() -> None:
 
 def test_convolutions_on_vectors_are_told() -> None:
     member = Hyperparameters(convolutions=(Convolution(8, 3, 1),))
-    with pytest.raises(UserError, match=r"image observations of 3 dimensions, but .* the shape \(4,\)"):
+    with pytest.raises(UserError, match="convolutions are for image observations, which are not supported yet"):
         Network(member.architecture, (4,), 2)

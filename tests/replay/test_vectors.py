@@ -237,3 +237,21 @@ def test_nonsense_and_empty_buffers_are_refused() -> None:
         buffer(5, 1, 0)
     with pytest.raises(ValueError, match="empty"):
         buffer(5, 1, 1).sample(np.random.default_rng(0), 2)
+
+
+def test_cut_keeps_returns_from_crossing_into_another_episode() -> None:
+    replay = VectorReplay(10, 2, (1,), (), np.int32, n_steps=3)
+    replay.cut([0])  # of an empty buffer: nothing to say
+    zeros = np.zeros(2, bool)
+    for step in range(4):
+        observation = np.full((2, 1), step, np.float32)
+        replay.add(Transitions(observation, np.arange(2), np.full(2, 1.0), observation + 1, zeros, zeros))
+        if step == 1:
+            replay.cut([1])
+    batch = replay.sample(np.random.default_rng(0), 500)
+    of_first = batch.action == 0
+    began = batch.observation[:, 0]
+    assert set(batch.steps[of_first & (began == 0)]) == {3}
+    assert set(batch.steps[~of_first & (began == 0)]) == {2}  # given up after the step from 1
+    assert set(batch.steps[~of_first & (began == 1)]) == {1}
+    assert not batch.terminated.any()

@@ -70,19 +70,6 @@ def test_it_saves_at_the_start_each_interval_and_the_end(tmp_path: Path, new_tra
     assert store.saved == [0, 35, 63, 91, 105]
 
 
-def test_it_saves_on_request_and_only_once(tmp_path: Path, trainer: Any) -> None:
-    store = Saves(tmp_path)
-    checkpointer = Checkpointer(store, 1000)
-
-    class Signal(Observer):
-        def on_step(self, trainer: Any) -> None:
-            if trainer.clock.step == 40:
-                checkpointer.request()
-
-    trainer.run(100, [Signal(), checkpointer])
-    assert store.saved == [0, 40, 100]
-
-
 def test_it_saves_when_interrupted_also_by_somebody_after_it(tmp_path: Path, trainer: Any) -> None:
     store = Saves(tmp_path)
     trainer.run(100, [Checkpointer(store, 1000), InterruptedAt(52)])

@@ -27,8 +27,8 @@ from adaqn.training.observers import Episode
 
 
 class FakeAgent:
-    def metrics(self, state: Any, clock: Clock) -> dict[str, float]:
-        return {"ada/target_member": float(state)}
+    def target_member(self, state: Any) -> int:
+        return int(state)
 
 
 class FakeTrainer:

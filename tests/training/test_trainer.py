@@ -11,6 +11,7 @@ import pytest
 
 from adaqn.agents.dqn import DQNAgent, DQNSettings
 from adaqn.agents.protocol import Clock, Event, TargetUpdate
+from adaqn.compilation import prepare_jax
 from adaqn.envs.environments import Environments
 from adaqn.hyperparameters import Hyperparameters
 from adaqn.replay.making import make_replay
@@ -20,12 +21,13 @@ from adaqn.training.trainer import Trainer
 
 STEPS = 300
 MEMBERS = (
-    Hyperparameters(hidden=(8,), optimizer="sgd", learning_rate=1e-2),
+    Hyperparameters(hidden=(), optimizer="sgd", learning_rate=1e-2),
     Hyperparameters(hidden=(), learning_rate=1e-3),
 )
 
 
 def trainer_for(n_envs: int = 1, seed: int = 0, **settings: Any) -> Trainer:
+    prepare_jax()
     environments = Environments.make("CartPole-v1", n_envs, {})
     values = {"learning_starts": 50, "target_update_interval": 20, "selection": "random", **settings}
     agent = DQNAgent(DQNSettings(**values), MEMBERS, environments.observation_space, environments.action_space)

@@ -17,12 +17,12 @@ from adaqn.agents.protocol import Algorithm, Clock, Event, Operation, TargetUpda
 from adaqn.agents.schedules import linear
 from adaqn.compilation import transition
 from adaqn.ensemble import Ensemble, EnsembleParameters, EnsembleState
-from adaqn.envs.spaces import require_box_observations, require_discrete_actions
+from adaqn.envs.spaces import require_discrete_actions, require_vector_observations
 from adaqn.errors import count, number
 from adaqn.hyperparameters import Hyperparameters, grid
 from adaqn.networks.losses import l2
 from adaqn.replay.protocol import Batch
-from adaqn.selection import Selection, behaviour_rule, target_rule
+from adaqn.selection import Selection, behaviour_rule, behaviour_rules, target_rule, target_rules
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,8 +43,8 @@ class DQNSettings:
     behaviour_initial_eps: float = setting(1.0, "probability that any member acts, not the target member, at the start")
     behaviour_final_eps: float = setting(0.01, "the same in the end")
     behaviour_steps: int | None = setting(None, "steps over which it decays (default: until the end of the run)")
-    selection: str = setting("lowest", "rule for the target member: lowest, random, highest")
-    behaviour: str = setting("epsilon", "rule for the behaviour member: epsilon")
+    selection: str = setting("lowest", "rule for the target member", target_rules)
+    behaviour: str = setting("epsilon", "rule for the behaviour member", behaviour_rules)
 
     def __post_init__(self) -> None:
         checked: dict[str, Any] = {"gamma": number("gamma", self.gamma, 0.0, 1.0)}
@@ -81,6 +81,7 @@ class DQNState(NamedTuple):
     target: EnsembleParameters  # snapshot of the online parameters at the last target update
     selected: Selection  # the target member ψ, an index into the snapshot
     cumulated_loss: Array  # [K] L2 error since the last target update
+    compared_loss: Array  # [K] cumulated loss at the last target update
     last_loss: Array  # [K] L2 error on the last batch
     diverged: Array  # [K] found to have values that are not finite; for good
     reported: Array  # [K] diverged, and told
@@ -192,6 +193,7 @@ def update_target(
         target=jax.tree.map(jnp.copy, parameters),
         selected=selected,
         cumulated_loss=jnp.zeros_like(losses),
+        compared_loss=losses,
         diverged=diverged,
         reported=diverged,
         acted=jnp.zeros_like(state.acted),
@@ -240,7 +242,7 @@ class DQNAgent(EnsembleAgent):
         action_space: gymnasium.Space,
     ) -> None:
         actions = int(require_discrete_actions(action_space).n)
-        super().__init__(settings, members, require_box_observations(observation_space).shape, actions)
+        super().__init__(settings, members, require_vector_observations(observation_space).shape, actions)
 
     def _start(self, members: tuple[Hyperparameters, ...], seed: int) -> EnsembleRun:
         """Members with fresh weights, and the first of them as target (line 1 of Algorithm 1)."""
@@ -252,6 +254,7 @@ class DQNAgent(EnsembleAgent):
             target=jax.tree.map(jnp.copy, ensemble.parameters(state)),
             selected=Selection(jnp.zeros(1, jnp.int32), jnp.ones(1)),
             cumulated_loss=jnp.zeros(size),
+            compared_loss=jnp.zeros(size),
             last_loss=jnp.zeros(size),
             diverged=jnp.zeros(size, bool),
             reported=jnp.zeros(size, bool),
@@ -269,12 +272,13 @@ class DQNAgent(EnsembleAgent):
         del state, ended
         s = self.settings
         due: list[Operation] = []
-        for step in range(max(clock.settled, s.learning_starts) + 1, clock.step + 1):
+        first = clock.began + s.learning_starts
+        for step in range(max(clock.settled, first) + 1, clock.step + 1):
             since_update = step % s.train_freq
             if since_update == 0:
                 due += [Operation.UPDATE] * s.gradient_steps
             # Without an update since the last target update, there are no losses to choose by.
-            updated = step - since_update > max(s.learning_starts, step - s.target_update_interval)
+            updated = step - since_update > max(first, step - s.target_update_interval)
             if step % s.target_update_interval == 0 and updated:
                 due.append(Operation.TARGET_UPDATE)
         return tuple(due)

@@ -27,7 +27,7 @@ class EnsembleRun(NamedTuple):
 class EnsembleAgent:
     """The part of an agent that does not depend on how it acts and what its critics learn from.
 
-    A subclass has `_start`, and its state has at least the arrays `selected`, `cumulated_loss`, `last_loss`,
+    A subclass has `_start`, and its state has at least the arrays `selected`, `compared_loss`, `last_loss`,
     `selections` and `diverged`.
     """
 
@@ -82,11 +82,15 @@ class EnsembleAgent:
             names = "; ".join(f"{k}: {member.to_dict()}" for k, member in enumerate(state.members))
             raise AllMembersDiverged(f"all members diverged (their values are no longer finite): {names}")
 
+    def target_member(self, state: EnsembleRun) -> int:
+        """The member that the target is computed from, or the first of them."""
+        return int(state.learning.selected.members[0])
+
     def metrics(self, state: EnsembleRun, clock: Clock) -> dict[str, float]:
         """Scalars for the logs."""
         learning = state.learning
-        selected, losses, diverged = jax.device_get((learning.selected, learning.last_loss, learning.diverged))
-        target = int(selected.members[0])
+        losses, diverged = jax.device_get((learning.last_loss, learning.diverged))
+        target = self.target_member(state)
         tags = {
             "train/loss": float(losses[target]),
             "train/learning_rate": state.members[target].learning_rate,
@@ -99,7 +103,7 @@ class EnsembleAgent:
     def report(self, state: EnsembleRun) -> tuple[MemberReport, ...]:
         """The members as they stand."""
         learning = state.learning
-        losses, selections, diverged = jax.device_get((learning.cumulated_loss, learning.selections, learning.diverged))
+        losses, selections, diverged = jax.device_get((learning.compared_loss, learning.selections, learning.diverged))
         chosen = max(1, int(selections.sum()))
         return tuple(
             MemberReport(

@@ -28,6 +28,7 @@ class Clock(NamedTuple):
     step: int = 0  # environment steps taken
     settled: int = 0  # up to which step all that was due has been done
     horizon: int = 0  # length of the run that schedules "until the end" refer to
+    began: int = 0  # the step at which the replay buffer was empty
 
 
 class Operation(enum.Enum):
@@ -54,14 +55,14 @@ class MemberReport(NamedTuple):
     """One member as a user wants to see it."""
 
     hyperparameters: Hyperparameters
-    cumulated_loss: float
+    cumulated_loss: float  # at the last target update, by which the target was chosen
     selected: float  # share of the target updates in which it was chosen
     diverged: bool
 
 
 @dataclass(frozen=True)
 class Algorithm:
-    """A name on the command line: an agent, with some settings at other defaults and members to start from."""
+    """A name on the command line: an agent, perhaps with some settings fixed, and members to start from."""
 
     settings: type  # a frozen dataclass, one field per setting, each made with `setting`
     make: Callable[[Any, tuple[Hyperparameters, ...], gymnasium.Space, gymnasium.Space], Agent]
@@ -70,11 +71,17 @@ class Algorithm:
     one_member: bool = False  # takes exactly one member
 
     def configure(self, given: Mapping[str, Any]) -> Any:
-        """The settings with the given values, this algorithm's own defaults, and the general ones."""
+        """The settings with the given values; those that make this algorithm what it is cannot be others."""
         names = [f.name for f in dataclasses.fields(self.settings)]
+        own = [f.name for f in dataclasses.fields(Hyperparameters)]
         for name in given:
+            if name in own:
+                raise UserError(f"{name} is a hyperparameter of each member: give it with members=grid({name}=[...])")
             if name not in names:
                 raise unknown_name("setting", name, names)
+        for name, value in self.overrides.items():
+            if given.get(name, value) != value:
+                raise UserError(f"this algorithm is the one with {name}={value!r}, but got {name}={given[name]!r}")
         return self.settings(**{**self.overrides, **given})
 
     def check_members(self, members: Sequence[Hyperparameters]) -> None:
@@ -83,9 +90,9 @@ class Algorithm:
             raise UserError(f"this algorithm trains exactly one member, but got {len(members)}")
 
 
-def setting(default: Any, help: str) -> Any:
-    """A field of a settings class, with the sentence that the command line shows."""
-    return field(default=default, metadata={"help": help})
+def setting(default: Any, help: str, choices: Callable[[], Sequence[str]] | None = None) -> Any:
+    """A field of a settings class, with the sentence that the command line shows and the names that it allows."""
+    return field(default=default, metadata={"help": help, "choices": choices})
 
 
 class Agent(Protocol):
@@ -132,6 +139,10 @@ class Agent(Protocol):
 
     def policy(self, state: Any, observations: np.ndarray, rng: np.random.Generator | None, clock: Clock) -> np.ndarray:
         """The actions of the learned policy: greedy without a generator, exploring with one. [n, ...]"""
+        ...
+
+    def target_member(self, state: Any) -> int:
+        """The member that the target is computed from, or the first of them."""
         ...
 
     def metrics(self, state: Any, clock: Clock) -> dict[str, float]:

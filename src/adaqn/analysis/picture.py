@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 from numpy.typing import NDArray
 
-from adaqn.errors import unknown_name
+from adaqn.errors import UserError, unknown_name
 from adaqn.hyperparameters import Hyperparameters
 from adaqn.runs.labels import member_labels
 from adaqn.runs.reading import Episodes, RunData, Selections, read_run
@@ -34,8 +34,11 @@ def draw_run(run_directory: Path, output: Path | None = None) -> Path:
     allowed = FigureCanvasAgg(figure).get_supported_filetypes()
     if path.suffix.lstrip(".") not in allowed:
         raise unknown_name("suffix of a picture", path.suffix, [f".{kind}" for kind in allowed])
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(path)
+    except OSError as error:
+        raise UserError(f"cannot write {path}: {error.strerror or error}") from error
     return path
 
 

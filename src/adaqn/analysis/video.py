@@ -27,6 +27,14 @@ class _Film(Protocol):
     def abandon(self) -> None: ...
 
 
+def checked_video_path(path: str | os.PathLike[str]) -> Path:
+    """The path, if a film can be written to a file of such a name."""
+    path = Path(path)
+    if path.suffix.lower() not in _FILMS:
+        raise unknown_name("suffix of a video", path.suffix, _FILMS)
+    return path
+
+
 def record_video(
     model: Policy,
     env: gymnasium.Env[Any, Any],
@@ -39,10 +47,7 @@ def record_video(
 
     The environment must be made with `render_mode="rgb_array"`. `fps` is by default what it asks for.
     """
-    path = Path(path)
-    films: dict[str, Callable[[Path, float], _Film]] = {".mp4": _Mp4, ".gif": _Gif}
-    if path.suffix.lower() not in films:
-        raise unknown_name("suffix of a video", path.suffix, films)
+    path = checked_video_path(path)
     count("episodes", episodes, low=1)
     if env.render_mode != "rgb_array":
         raise UserError(
@@ -52,7 +57,7 @@ def record_video(
     speed = number("fps", env.metadata.get("render_fps", DEFAULT_FPS) if fps is None else fps, low=1.0)
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(f".{os.getpid()}.{path.name}")  # so that no half a film is left under its name
-    film = films[path.suffix.lower()](beside, speed)
+    film = _FILMS[path.suffix.lower()](beside, speed)
     try:
         result = evaluate_policy(model, env, episodes, seed=seed, on_frame=film.add)
         film.finish()
@@ -141,3 +146,6 @@ class _Gif:
 
     def abandon(self) -> None:
         self._frames.clear()
+
+
+_FILMS: dict[str, Callable[[Path, float], _Film]] = {".mp4": _Mp4, ".gif": _Gif}

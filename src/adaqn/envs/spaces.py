@@ -20,6 +20,17 @@ def require_box_observations(space: spaces.Space[Any]) -> spaces.Box:
     return space
 
 
+def require_vector_observations(space: spaces.Space[Any]) -> spaces.Box:
+    """The space as a Box that a multi-layer perceptron can take; images are more than it can make sense of."""
+    box = require_box_observations(space)
+    if len(box.shape) >= 3:
+        raise UserError(
+            f"observations of the shape {box.shape} are images, which are not supported yet "
+            f"(gymnasium.wrappers.FlattenObservation makes a vector of them)"
+        )
+    return box
+
+
 def require_discrete_actions(space: spaces.Space[Any]) -> spaces.Discrete:
     """The space as a Discrete one, for algorithms that maximise over all actions."""
     if not isinstance(space, spaces.Discrete):

@@ -30,10 +30,7 @@ class Network:
 
     def __post_init__(self) -> None:
         if self.architecture.convolutions:
-            raise UserError(
-                "convolutions need image observations of 3 dimensions, "
-                f"but the observations have the shape {self.observation_shape}"
-            )
+            raise UserError("convolutions are for image observations, which are not supported yet")
 
     @cached_property
     def widths(self) -> tuple[int, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -50,6 +51,10 @@ class Replay(Protocol):
         ...
 
     def add(self, transitions: Transitions) -> None: ...
+
+    def cut(self, environments: Iterable[int]) -> None:
+        """Say that the newest step of these environments was the last of its episode, which was given up there."""
+        ...
 
     def sample(self, rng: np.random.Generator, batch_size: int) -> Batch[np.ndarray]:
         """Transitions drawn uniformly with replacement."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -93,6 +94,11 @@ class VectorReplay:
         self._added += 1
         if self._added - self._oldest > self._slots:
             self._oldest += 1
+
+    def cut(self, environments: Iterable[int]) -> None:
+        """Say that the newest step of these environments was the last of its episode, which was given up there."""
+        if self._added > self._oldest:
+            self._arrays["truncated"][(self._added - 1) % self._slots, list(environments)] = True
 
     def sample(self, rng: np.random.Generator, batch_size: int) -> Batch[np.ndarray]:
         """Transitions drawn uniformly with replacement, in new arrays, each over up to `n_steps` steps."""

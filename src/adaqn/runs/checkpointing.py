@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import platform
 import sys
+import warnings
 from collections.abc import Sequence
+from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 from adaqn.checkpoint import CheckpointStore
@@ -21,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Checkpointer(Observer):
-    """Saves at the start, every `interval` environment steps, on request, when interrupted and at the end.
+    """Saves at the start, every `interval` environment steps, when interrupted and at the end.
 
     It must come after all observers that write the exact files, so that a checkpoint finds their lines.
     """
@@ -41,11 +45,6 @@ class Checkpointer(Observer):
         self._config = config
         self._seen = 0  # the last step that was looked at
         self._saved: int | None = None  # the last step that was saved
-        self._requested = False
-
-    def request(self) -> None:
-        """Save after the current step; all that a signal handler may do."""
-        self._requested = True
 
     def restore(self, trainer: Trainer) -> bool:
         """Put a fresh trainer and the files where the newest whole checkpoint stood.
@@ -60,6 +59,7 @@ class Checkpointer(Observer):
             sizes = _sizes(snapshot)
             self._check_config(snapshot)
             check_same_spaces("the checkpoint", snapshot.meta.get("spaces"), _spaces(trainer))
+            _warn_of_another_platform(snapshot)
             trainer.restore(snapshot)
             self._stopwatch.set(float(snapshot.meta.get("elapsed", 0.0)))
             restored = True
@@ -81,9 +81,9 @@ class Checkpointer(Observer):
             self._save(trainer)
 
     def on_step(self, trainer: Trainer) -> None:
-        """Save if it is time, or if somebody asked."""
+        """Save if it is time."""
         step = trainer.clock.step
-        if self._requested or crossed(self._interval, self._seen, step):
+        if crossed(self._interval, self._seen, step):
             self._save(trainer)
         self._seen = step
 
@@ -101,16 +101,35 @@ class Checkpointer(Observer):
             self._save(trainer)
 
     def _save(self, trainer: Trainer) -> None:
-        self._requested = False
         for file in self._files:
             file.sync()
         snapshot = trainer.snapshot()
         sizes = {file.path.name: file.size for file in self._files}
         config = None if self._config is None else self._config.to_dict()
         meta = snapshot.meta | {"files": sizes, "elapsed": self._stopwatch.elapsed, "config": config}
-        meta |= {"spaces": _spaces(trainer)}
+        meta |= {"spaces": _spaces(trainer), "platform": platform_facts()}
         self._store.save(trainer.clock.step, Snapshot(snapshot.arrays, meta), trainer.replay)
         self._saved = trainer.clock.step
+
+
+def platform_facts() -> dict[str, Any]:
+    """What the last bits of a result depend on beside the configuration: XLA divides large products among cores."""
+    versions = {name: metadata.version(name) for name in ("jax", "jaxlib", "numpy", "gymnasium")}
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return {**versions, "machine": platform.machine(), "cores": cores, "XLA_FLAGS": os.environ.get("XLA_FLAGS", "")}
+
+
+def _warn_of_another_platform(snapshot: Snapshot) -> None:
+    before, now = snapshot.meta.get("platform") or {}, platform_facts()
+    changed = [
+        f"{name} was {before.get(name)!r} and is {value!r}" for name, value in now.items() if before.get(name) != value
+    ]
+    if changed:
+        warnings.warn(
+            f"the run may go on differently in the last digits than without the interruption: {', '.join(changed)}",
+            RuntimeWarning,
+            stacklevel=3,
+        )
 
 
 def _spaces(trainer: Trainer) -> dict[str, Any]:

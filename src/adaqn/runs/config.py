@@ -88,7 +88,10 @@ class RunConfig:
 
     def to_yaml(self) -> str:
         """The text of `config.yaml`."""
-        return yaml.safe_dump(self.to_dict(), sort_keys=False, default_flow_style=None, width=110)
+        try:
+            return yaml.safe_dump(self.to_dict(), sort_keys=False, default_flow_style=None, width=110)
+        except yaml.YAMLError as error:
+            raise UserError(f"a configuration holds only plain values, but {self.env_kwargs} has others") from error
 
     def differences(self, other: Mapping[str, Any]) -> list[str]:
         """The entries that matter to the result and differ from those of another configuration's `to_dict`."""
@@ -100,21 +103,29 @@ def read_config(name_or_path: str | Path) -> dict[str, Any]:
     """The plain values of a YAML file, or of the preset with this name."""
     path = Path(name_or_path)
     if path.is_file():
-        text = path.read_text()
+        try:
+            text = path.read_text()
+        except (OSError, UnicodeDecodeError) as error:
+            raise UserError(f"cannot read {path} as text: {error}") from None
     elif str(name_or_path) in presets():
         text = (resources.files("adaqn") / "presets" / f"{name_or_path}.yaml").read_text()
     elif path.suffix in (".yaml", ".yml"):
         raise UserError(f"there is no file {path}")
     else:
         raise unknown_name("preset (and there is no such file)", str(name_or_path), presets())
-    try:
-        values = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        reason = " ".join(str(error).split())
-        raise UserError(f"{path} is not valid YAML: {reason}") from None
+    values = yaml_value(str(path), text)
     if not isinstance(values, Mapping):
         raise UserError(f"{path} must hold a mapping of names to values, but it holds {values!r}")
     return dict(values)
+
+
+def yaml_value(what: str, text: str) -> Any:
+    """The value of a YAML text."""
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        reason = " ".join(str(error).split())
+        raise UserError(f"{what} is not valid YAML: {reason}") from None
 
 
 def presets() -> list[str]:

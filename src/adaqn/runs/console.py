@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import time
+import warnings
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
@@ -163,6 +164,21 @@ class ProgressLine(Observer):
         return line
 
 
+class DivergenceWarning(Observer):
+    """Says that a member diverged where nothing else is shown of a run."""
+
+    def on_event(self, trainer: Trainer, event: Event) -> None:
+        """Warn once of each."""
+        if isinstance(event, TargetUpdate):
+            for member in event.newly_diverged:
+                hyperparameters = trainer.agent.report(trainer.state)[member].hyperparameters.to_dict()
+                warnings.warn(
+                    f"step {event.step}: member {member} diverged and takes no part any more: {hyperparameters}",
+                    RuntimeWarning,
+                    stacklevel=2,
+                )
+
+
 class ConsoleReporter(Observer):
     """All of a run: a header with the members, the progress line, and in the end how the members did."""
 
@@ -185,7 +201,6 @@ class ConsoleReporter(Observer):
         self.run_directory = run_directory
         self._timer = timer
         self._progress = ProgressLine(steps, self.console, timer)
-        self._losses: tuple[float, ...] | None = None  # of the last target update
         self._running = False
 
     def on_start(self, trainer: Trainer) -> None:
@@ -209,8 +224,6 @@ class ConsoleReporter(Observer):
         self.on_step = self._progress.on_step
 
     def on_event(self, trainer: Trainer, event: Event) -> None:
-        if isinstance(event, TargetUpdate):
-            self._losses = event.cumulated_loss
         self._progress.on_event(trainer, event)
 
     def on_finish(self, trainer: Trainer) -> None:
@@ -241,9 +254,7 @@ class ConsoleReporter(Observer):
             f"{trainer.episodes:,} episodes, return {return_label(trainer)}"
         )
         reports = trainer.agent.report(trainer.state)
-        # The agent's own sums begin anew at every target update, and the run mostly ends with one.
-        losses = self._losses or tuple(report.cumulated_loss for report in reports)
-        console.print(outcome_table(reports, losses, self._progress.target))
+        console.print(outcome_table(reports, self._progress.target))
 
 
 def return_label(trainer: Trainer) -> str:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from adaqn.errors import EnvironmentFault
 from adaqn.runs.config import RunConfig, read_config
-from adaqn.runs.console import ConsoleReporter, Memory, ProgressLine
+from adaqn.runs.console import ConsoleReporter, DivergenceWarning, Memory, ProgressLine
 from adaqn.runs.directory import RunDirectory
 from adaqn.runs.recorders.composition import RunRecorders, recorders_for
 from adaqn.snapshot import replacing
@@ -47,9 +47,10 @@ class RunSession:
     @classmethod
     def create(cls, path: Path, config: RunConfig, trainer: Trainer, output: Output, force: bool = False) -> RunSession:
         """A new run in a directory that does not hold one, or whose run is given up with `force`."""
+        text = config.to_yaml().encode()
         directory = RunDirectory.create(path, force)
         with replacing(directory.config) as file:
-            file.write(config.to_yaml().encode())
+            file.write(text)
         return cls(config, trainer, output, directory)
 
     @classmethod
@@ -74,17 +75,18 @@ class RunSession:
         self._recorders.checkpointer.restore(self.trainer)
 
     def run(self, callbacks: Sequence[Observer], model: Model) -> None:
-        """Train to the end; SIGINT and SIGTERM end a run with a directory in order, ready to be resumed."""
+        """Train to the end; SIGINT and SIGTERM end it after a whole step, ready to be resumed if it has a directory."""
         trainer, config = self.trainer, self.config
         trainer.clock = trainer.clock._replace(horizon=trainer.clock.horizon or config.steps)
         observers = [*callbacks, *self._evaluation(model), *self._display()]
-        if self._recorders is None or self.directory is None:
-            trainer.run(config.steps, observers)
-            return
+        if self._recorders is not None:
+            observers = self._recorders.observers(observers)
         try:
             with on_interrupt(trainer.interrupt):
-                trainer.run(config.steps, self._recorders.observers(observers))
+                trainer.run(config.steps, observers)
         except EnvironmentFault as fault:
+            if self.directory is None:
+                raise
             where = shlex.quote(str(self.directory.path))
             raise EnvironmentFault(
                 f"{fault}; the run so far is kept, and `adaqn resume {where}` goes on from its last checkpoint"
@@ -115,4 +117,4 @@ class RunSession:
                     run_directory=None if self.directory is None else self.directory.path,
                 )
             ]
-        return [ProgressLine(self.config.steps)] if self._output.progress_bar else []
+        return [ProgressLine(self.config.steps)] if self._output.progress_bar else [DivergenceWarning()]

@@ -53,7 +53,7 @@ def members_table(members: Sequence[Hyperparameters], gamma: float, width: int) 
     return table
 
 
-def outcome_table(reports: Sequence[MemberReport], losses: Sequence[float], target: int) -> Table:
+def outcome_table(reports: Sequence[MemberReport], target: int) -> Table:
     """How often each member was selected, and its loss; of a large ensemble, those most often selected."""
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     table.add_column("member", justify="right", no_wrap=True)
@@ -69,7 +69,7 @@ def outcome_table(reports: Sequence[MemberReport], losses: Sequence[float], targ
     for index in shown:
         report = reports[index]
         mark = "diverged" if report.diverged else "target" if index == target else ""
-        loss = "-" if report.diverged else f"{losses[index]:.4g}"
+        loss = "-" if report.diverged else f"{report.cumulated_loss:.4g}"
         style = "yellow" if report.diverged else "bold" if index == target else ""
         table.add_row(str(index), labels[index], f"{report.selected:.1%}", loss, mark, style=style)
     return table

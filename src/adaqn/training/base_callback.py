@@ -42,6 +42,7 @@ class BaseCallback(Observer):
     def __init__(self, verbose: int = 0) -> None:
         self.verbose = verbose
         self.num_timesteps = 0
+        self.n_calls = 0  # how often `_on_step` was called
 
     def bind(self, model: Model) -> None:
         """Make the model known, before learning begins."""
@@ -74,6 +75,7 @@ class BaseCallback(Observer):
 
     def on_step(self, trainer: Trainer) -> None:
         self.num_timesteps = trainer.clock.step
+        self.n_calls += 1
         # Only False stops: a hook that forgets to return anything must not end the training.
         if self._on_step() is False:
             reason = self._stop_reason()

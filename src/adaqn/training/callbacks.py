@@ -226,4 +226,4 @@ def crossed(period: int, before: int, now: int) -> bool:
 
 def target_member(trainer: Trainer) -> int:
     """The index of the current target member."""
-    return int(trainer.agent.metrics(trainer.state, trainer.clock)["ada/target_member"])
+    return trainer.agent.target_member(trainer.state)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -11,7 +12,7 @@ from typing import Any, Protocol
 import gymnasium
 import numpy as np
 
-from adaqn.errors import UserError, count
+from adaqn.errors import EnvironmentFault, UserError, count
 
 EVALUATION_COLUMNS = ("step", "generation", "member", "return", "length")
 
@@ -30,6 +31,10 @@ class EvaluationResult:
 
     returns: tuple[float, ...]
     lengths: tuple[int, ...]
+
+    def __iter__(self) -> Iterator[float]:
+        """Mean and standard deviation, as Stable-Baselines3's function returns them."""
+        return iter((self.mean, self.std))
 
     @property
     def mean(self) -> float:
@@ -126,15 +131,24 @@ def _play_episode(
 ) -> tuple[float, int]:
     # A Discrete action goes in as a plain int: environments use it as a key, which an array cannot be.
     as_action = int if isinstance(env.action_space, gymnasium.spaces.Discrete) else np.asarray
-    observation, _ = env.reset(seed=seed)
+    where = f"the evaluation environment {type(env.unwrapped).__name__}"
+    try:
+        observation, _ = env.reset(seed=seed)
+    except Exception as error:
+        raise EnvironmentFault(f"{where} raised {error!r} in its reset with seed {seed}") from error
     if on_frame is not None:
         on_frame(_render(env))
     total, length, ended = 0.0, 0, False
     while not ended:
         action, _ = model.predict(observation, deterministic=deterministic)
-        observation, reward, terminated, truncated, _ = env.step(as_action(action))
+        try:
+            observation, reward, terminated, truncated, _ = env.step(as_action(action))
+        except Exception as error:
+            raise EnvironmentFault(f"{where} raised {error!r} in step {length + 1} of an episode") from error
         total += float(reward)
         length += 1
+        if not math.isfinite(total):
+            raise EnvironmentFault(f"{where} returned the reward {reward} in step {length} of an episode")
         ended = terminated or truncated
         if on_frame is not None:
             on_frame(_render(env))

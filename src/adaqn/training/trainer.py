@@ -11,6 +11,7 @@ import numpy as np
 from adaqn.agents.protocol import Agent, Clock, Operation
 from adaqn.envs.environments import Environments
 from adaqn.envs.episode import EpisodePosition
+from adaqn.errors import EnvironmentFault
 from adaqn.replay.protocol import Replay
 from adaqn.snapshot import Snapshot
 from adaqn.training.observers import Episode, Observer
@@ -38,6 +39,14 @@ class Trainer:
         self._ended = np.zeros(environments.count, bool)
         self._started = False  # the environments have been reset
 
+    def begin(self, horizon: int) -> None:
+        """Count a new run from step 0, in new episodes; what was learned and stored so far stays."""
+        self.clock = Clock(horizon=horizon)
+        self.updates = 0
+        self.episodes = 0
+        self.recent_episodes.clear()
+        self._started = False
+
     def stop(self, reason: str) -> None:
         """End the run after the current step, as if it were its last."""
         self.stop_reason = reason
@@ -57,6 +66,7 @@ class Trainer:
         self.interrupted = False
         try:
             if not self._started:
+                self.replay.cut(range(self.environments.count))
                 self.environments.reset(self._environment_rng)
                 self._started = True
             for observer in observers:
@@ -102,7 +112,11 @@ class Trainer:
 
     def _step(self, actions: np.ndarray, observers: Sequence[Observer]) -> None:
         environments = self.environments
-        transitions = environments.step(actions, self._environment_rng)
+        try:
+            transitions = environments.step(actions, self._environment_rng)
+        except EnvironmentFault:
+            self._started = False  # whoever goes on from here begins with new episodes
+            raise
         self.replay.add(transitions)
         self.clock = self.clock._replace(step=self.clock.step + environments.count)
         self._ended = transitions.terminated | transitions.truncated
@@ -137,7 +151,7 @@ class Trainer:
         return Snapshot(arrays, meta)
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Stand where the run stood when `snapshot` was called; the replay buffer is restored by the caller."""
+        """Stand where the run stood when `snapshot` was called; the replay buffer is restored before, by the caller."""
         arrays, meta = snapshot
         prefix = "agent/"
         agent_arrays = {name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)}
@@ -153,7 +167,8 @@ class Trainer:
             EpisodePosition(actions=arrays[f"environments/actions/{index}"], **episode)
             for index, episode in enumerate(meta["environments"])
         )
-        self.environments.restore(positions, arrays["environments/observations"], self._environment_rng)
+        observations = arrays["environments/observations"]
+        self.replay.cut(self.environments.restore(positions, observations, self._environment_rng))
         self._started = True
 
     def _generators(self) -> dict[str, np.random.Generator]:
