@@ -9,7 +9,7 @@ from adaqn.training.callbacks import EvalCallback, StopTrainingOnRewardThreshold
 
 pytestmark = pytest.mark.slow
 
-BUDGET = 50_000
+BUDGET = 100_000
 
 
 # A random player balances the pole for 22 steps; 475 of 500 is what Gymnasium calls solved. A greedy policy comes and
