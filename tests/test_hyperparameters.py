@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from adaqn.errors import UserError
+from adaqn.errors import UserError, count
 from adaqn.hyperparameters import (
     ACTIVATIONS,
     LOSSES,
@@ -257,3 +257,7 @@ def test_members_are_given_as_hyperparameters_or_mappings() -> None:
 def test_members_of_the_wrong_kind_are_told(values: Any, sentence: str) -> None:
     with pytest.raises(UserError, match="^" + re.escape(sentence) + "$"):
         members_from(values)
+
+
+def test_a_large_seed_keeps_its_last_digit() -> None:
+    assert count("seed", 2**60 + 1) == 2**60 + 1

@@ -49,7 +49,11 @@ def number(what: str, given: object, low: float = -math.inf, high: float = math.
 
 def count(what: str, given: object, low: int = 0) -> int:
     """The given value as a whole number of at least `low`."""
-    value = given if isinstance(given, int) and not isinstance(given, bool) else number(what, given)
+    # A whole number stays one: as a float, the last digits of a large seed would be lost.
+    if isinstance(given, int) and not isinstance(given, bool) and abs(given) < 2**63:
+        value: float = given
+    else:
+        value = number(what, given)
     if value != int(value) or value < low:
         raise UserError(f"{what} must be a whole number of at least {low}, but got {given!r}")
     return int(value)
