@@ -433,6 +433,21 @@ def test_after_a_fallback_the_run_goes_on_and_the_torn_file_disappears(tmp_path:
     assert_holds(CheckpointStore(tmp_path), 150, 11)
 
 
+@pytest.mark.parametrize("damage", [flip, lambda path: path.write_bytes(path.read_bytes()[:-100])])
+def test_a_torn_checkpoint_does_not_push_out_the_good_one(tmp_path: Path, damage: Callable[[Path], Any]) -> None:
+    two_checkpoints(tmp_path)
+    damage(tmp_path / "step-000000200.zip")
+    store, replay = CheckpointStore(tmp_path, SEGMENT), new_replay()
+    with pytest.warns(UserWarning, match="step 200"):
+        store.load(replay)
+    add_rows(replay, 11)
+    store.save(300, snapshot_of(300), replay)
+    assert store.steps() == [100, 300]
+    flip(tmp_path / "step-000000300.zip")
+    with pytest.warns(UserWarning, match="step 300"):
+        assert_holds(CheckpointStore(tmp_path, SEGMENT), 100, 6)
+
+
 def test_without_anything_whole_there_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match=r"there is no checkpoint in .*nowhere$"):
         CheckpointStore(tmp_path / "nowhere").load(new_replay())

@@ -46,6 +46,7 @@ class CheckpointStore:
         # Those written or loaded here, contiguous. Another file of such a name may be left from a process
         # that was killed, after which the run went on differently: it is written anew.
         self._segments: list[Segment] = []
+        self._refused: set[int] = set()  # steps of checkpoints that `load` could not use
 
     def steps(self) -> list[int]:
         """The steps of the checkpoints that are there, ascending, whole or not."""
@@ -85,6 +86,7 @@ class CheckpointStore:
                 for segment in checkpoint.segments:  # all of them first: a replay cannot be emptied again
                     self._read_segment(segment)
             except CheckpointError as error:
+                self._refused.add(step)
                 warnings.warn(f"the checkpoint of step {step} cannot be used: {error}", stacklevel=2)
                 continue
             for segment in checkpoint.segments:
@@ -144,10 +146,11 @@ class CheckpointStore:
         return rows
 
     def _clean(self, newest: int) -> None:
-        """Delete what is neither of the newest two checkpoints that can be read, and what a killed process left."""
+        """Delete what is neither of the newest two usable checkpoints, and what a killed process left behind."""
+        self._refused.discard(newest)  # written anew just now
         checkpoints: set[str] = set()
         needed: set[str] = set()
-        for step in reversed([step for step in self.steps() if step <= newest]):
+        for step in reversed([step for step in self.steps() if step <= newest and step not in self._refused]):
             path = self._path(step)
             # One that cannot be read is no fallback, and must not push out one that is.
             with contextlib.suppress(CheckpointError, KeyError, TypeError, ValueError):

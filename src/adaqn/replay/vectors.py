@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 
 import numpy as np
@@ -52,19 +51,6 @@ class VectorReplay:
         self._next_observation = flat["next_observation"]
         self._terminated = flat["terminated"]
         self._truncated = flat["truncated"]
-
-    @staticmethod
-    def estimate_bytes(
-        capacity: int,
-        n_envs: int,
-        observation_shape: tuple[int, ...],
-        action_shape: tuple[int, ...],
-        action_dtype: DTypeLike,
-    ) -> int:
-        """The memory that such a buffer takes when it is full."""
-        columns = _columns(observation_shape, action_shape, action_dtype).values()
-        transition = sum(math.prod(shape) * np.dtype(dtype).itemsize for shape, dtype in columns)
-        return max(1, capacity // n_envs) * n_envs * transition
 
     @property
     def nbytes(self) -> int:
