@@ -1,8 +1,8 @@
 """Our DQN against Stable-Baselines3's on Lunar Lander: same network, loss, optimizer, schedules and budget.
 
 Every (side, seed) is a process of its own on one core and leaves one file; what exists is not run again.
-Two differences remain. SB3 acts uniformly until learning starts, ours decays epsilon from the first step; and
-each initialises its weights as its own library does.
+SB3's uniform actions until learning starts are replaced by the schedule of epsilon that ours follows. One difference
+remains: each initialises its weights as its own library does.
 """
 
 from __future__ import annotations

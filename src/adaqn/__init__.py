@@ -6,7 +6,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from adaqn.api import DQN, AdaDQN, AdaDQNMax, RandDQN
+    from adaqn.api import DQN, SAC, AdaDQN, AdaDQNMax, AdaSAC, RandDQN, RandSAC
     from adaqn.hyperparameters import Convolution, Hyperparameters, grid
     from adaqn.runs.config import RunConfig
     from adaqn.training.evaluation import evaluate_policy
@@ -17,22 +17,28 @@ __version__ = "0.1.0"
 _HOMES = {
     "AdaDQN": "adaqn.api",
     "AdaDQNMax": "adaqn.api",
+    "AdaSAC": "adaqn.api",
     "Convolution": "adaqn.hyperparameters",
     "DQN": "adaqn.api",
     "Hyperparameters": "adaqn.hyperparameters",
     "RandDQN": "adaqn.api",
+    "RandSAC": "adaqn.api",
     "RunConfig": "adaqn.runs.config",
+    "SAC": "adaqn.api",
     "evaluate_policy": "adaqn.training.evaluation",
     "grid": "adaqn.hyperparameters",
 }
 
 __all__ = [
     "DQN",
+    "SAC",
     "AdaDQN",
     "AdaDQNMax",
+    "AdaSAC",
     "Convolution",
     "Hyperparameters",
     "RandDQN",
+    "RandSAC",
     "RunConfig",
     "evaluate_policy",
     "grid",

@@ -15,11 +15,12 @@ from adaqn.agents import algorithm
 from adaqn.agents.protocol import Clock, MemberReport
 from adaqn.checkpoint import CheckpointStore
 from adaqn.compilation import prepare_jax
+from adaqn.envs.actions import environment_actions
 from adaqn.envs.environments import Environments
 from adaqn.envs.making import make_environment
 from adaqn.envs.spaces import observation_dtype
 from adaqn.errors import CheckpointError, UserError, count
-from adaqn.hyperparameters import Hyperparameters, members_from
+from adaqn.hyperparameters import Hyperparameters
 from adaqn.replay.making import make_replay
 from adaqn.runs.config import RunConfig
 from adaqn.runs.session import Output, RunSession
@@ -30,7 +31,7 @@ from adaqn.training.trainer import Trainer
 
 
 class Model:
-    """An agent and its environment. Use one of the subclasses: AdaDQN, RandDQN, AdaDQNMax, DQN."""
+    """An agent and its environment. Use one of the subclasses, such as AdaDQN or AdaSAC."""
 
     algo: ClassVar[str]
 
@@ -47,12 +48,12 @@ class Model:
         """Make an agent for an environment, given by its id or as an object.
 
         `members` are the hyperparameters to choose from; without them a default set is used. `settings` are what
-        all members share, such as `gamma` or `buffer_size`: the fields of `adaqn.agents.dqn.DQNSettings`.
+        all members share, such as `gamma` or `buffer_size`: the fields of `adaqn.agents.dqn.DQNSettings` or
+        `adaqn.agents.sac_settings.SACSettings`.
         """
         prepare_jax()
         chosen = algorithm(self.algo)
-        self._hyperparameters = chosen.members if members is None else members_from(members)
-        chosen.check_members(self._hyperparameters)
+        self._hyperparameters = chosen.ensemble(members)
         self.settings = chosen.configure(settings)
         self.seed = count("seed", seed)
         self._env_id = env if isinstance(env, str) else None
@@ -218,8 +219,7 @@ class Model:
         actions = trainer.agent.policy(
             trainer.state, batch, None if deterministic else self._predict_rng, trainer.clock
         )
-        if isinstance(self.action_space, gymnasium.spaces.Discrete):
-            actions = actions + self.action_space.start
+        actions = environment_actions(self.action_space, actions)
         return (actions[0] if single else actions), None
 
     def make_env(self, **kwargs: Any) -> gymnasium.Env[Any, Any]:
@@ -294,7 +294,27 @@ class DQN(Model):
     algo = "dqn"
 
 
-MODELS: dict[str, type[Model]] = {model.algo: model for model in (AdaDQN, RandDQN, AdaDQNMax, DQN)}
+class AdaSAC(Model):
+    """The Adaptive Soft Actor-Critic (Algorithm 2): the two members with the smallest losses make up the target."""
+
+    algo = "adasac"
+
+
+class RandSAC(Model):
+    """AdaSAC with a random pair of members as target, one of the paper's ablations."""
+
+    algo = "randsac"
+
+
+class SAC(Model):
+    """The Soft Actor-Critic: AdaSAC with two equal members; one is given, or none."""
+
+    algo = "sac"
+
+
+MODELS: dict[str, type[Model]] = {
+    model.algo: model for model in (AdaDQN, RandDQN, AdaDQNMax, DQN, AdaSAC, RandSAC, SAC)
+}
 
 
 def model_class(algo: str) -> type[Model]:

@@ -15,7 +15,7 @@ from adaqn.agents import algorithm, algorithms
 from adaqn.analysis.video import checked_video_path, record_video
 from adaqn.api import Model, open_run
 from adaqn.errors import UserError
-from adaqn.hyperparameters import grid
+from adaqn.hyperparameters import grid, layers_from_text
 from adaqn.runs.config import RunConfig, as_mapping, read_config, yaml_value
 from adaqn.runs.session import Output, RunSession
 from adaqn.training.evaluation import evaluate_policy
@@ -138,12 +138,7 @@ def _columns(pairs: list[str]) -> dict[str, list[Any]]:
 
 
 def _value(name: str, text: str) -> Any:
-    if name != "hidden":
-        return yaml_value(f"the value of {name} in --grid", text)
-    try:
-        return tuple(int(width) for width in text.split("x")) if text != "linear" else ()
-    except ValueError:
-        raise UserError(f"hidden layers are written as widths joined by x, such as 25x25, but got {text!r}") from None
+    return layers_from_text(text) if name == "hidden" else yaml_value(f"the value of {name} in --grid", text)
 
 
 def resume(run_dir: Path, quiet: bool) -> int:

@@ -57,10 +57,12 @@ OptimizerName = Literal[
     "yogi",
 ]
 LossName = Literal["huber", "l1", "l2", "log_cosh"]
+PaddingName = Literal["same", "valid"]
 
 ACTIVATIONS: tuple[str, ...] = get_args(ActivationName)
 OPTIMIZERS: tuple[str, ...] = get_args(OptimizerName)
 LOSSES: tuple[str, ...] = get_args(LossName)
+PADDINGS: tuple[str, ...] = get_args(PaddingName)
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,7 @@ class Architecture(NamedTuple):
     optimizer: str
     optimizer_options: tuple[str, ...]  # the names of those that are set; their values are numbers
     loss: str
+    padding: PaddingName = "same"  # always so without convolutions, where it makes no difference
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,6 +103,7 @@ class Hyperparameters:
     loss: str = "l2"
     discount: float | None = None  # None: the run's gamma
     convolutions: tuple[Convolution, ...] = ()
+    padding: PaddingName = "same"  # of the convolutions: with zeros around the image, or "valid" without
 
     def __post_init__(self) -> None:
         set_field = lambda name, value: object.__setattr__(self, name, value)  # noqa: E731 (frozen)
@@ -109,6 +113,7 @@ class Hyperparameters:
         _require_name("activation", self.activation, ACTIVATIONS)
         _require_name("optimizer", self.optimizer, OPTIMIZERS)
         _require_name("loss", self.loss, LOSSES)
+        _require_name("padding", self.padding, PADDINGS)
         set_field("learning_rate", number("learning_rate", self.learning_rate, low=0.0))
         if self.discount is not None:
             set_field("discount", number("discount", self.discount, 0.0, 1.0))
@@ -117,7 +122,10 @@ class Hyperparameters:
     def architecture(self) -> Architecture:
         """What the compiled program depends on."""
         options = tuple(name for name, _ in self.optimizer_options)
-        return Architecture(self.convolutions, self.hidden, self.activation, self.optimizer, options, self.loss)
+        padding = self.padding if self.convolutions else "same"
+        return Architecture(
+            self.convolutions, self.hidden, self.activation, self.optimizer, options, self.loss, padding
+        )
 
     def replace(self, **changes: Any) -> Hyperparameters:
         """A copy with other values for some fields."""
@@ -138,6 +146,8 @@ class Hyperparameters:
             result["discount"] = self.discount
         if self.convolutions:
             result["convolutions"] = [dataclasses.asdict(layer) for layer in self.convolutions]
+        if self.convolutions or self.padding != "same":
+            result["padding"] = self.padding
         return result
 
     @classmethod
@@ -195,6 +205,14 @@ def members_from(values: Sequence[Any]) -> tuple[Hyperparameters, ...]:
     if not members:
         raise UserError("members is empty, but an ensemble needs at least one member")
     return members
+
+
+def layers_from_text(text: str) -> tuple[int, ...]:
+    """Hidden layers as they are written in one word: 256x256, or linear for none."""
+    try:
+        return tuple(int(width) for width in text.split("x")) if text != "linear" else ()
+    except ValueError:
+        raise UserError(f"hidden layers are written as widths joined by x, such as 25x25, but got {text!r}") from None
 
 
 def _require_name(kind: str, given: object, allowed: Sequence[str]) -> None:

@@ -108,8 +108,8 @@ def test_an_update_and_the_next_action_in_one_are_the_two_one_after_the_other() 
         x, following = draw.standard_normal((2, 8, 1)).astype(np.float32)
         action, rewards = draw.integers(4, size=8).astype(np.int32), draw.standard_normal((8, 1)).astype(np.float32)
         batch = Batch(x, action, rewards, following, np.zeros(8, np.float32), np.ones(8, np.int32))
-        together, one = agent.update_and_act(together, batch, x[:2], CLOCK, rng)
-        apart, other = agent.act(agent.update(apart, batch, same_rng), x[:2], CLOCK, same_rng)
+        together, one = agent.update_and_act(together, Operation.UPDATE, batch, x[:2], CLOCK, rng)
+        apart, other = agent.act(agent.update(apart, Operation.UPDATE, batch, CLOCK, same_rng), x[:2], CLOCK, same_rng)
         assert one.tolist() == other.tolist()
     arrays, same = agent.to_arrays(together)[0], agent.to_arrays(apart)[0]
     for name, array in arrays.items():

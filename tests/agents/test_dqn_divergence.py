@@ -65,7 +65,7 @@ def test_a_member_with_broken_parameters_is_never_the_target_and_reported_once(s
     run = with_parameters(agent.init(0), member=1, value=math.nan)
     events = []
     for _ in range(20):
-        run = agent.update(run, some_batch(rng), rng)
+        run = agent.update(run, Operation.UPDATE, some_batch(rng), CLOCK, rng)
         run, event = agent.perform(run, Operation.TARGET_UPDATE, CLOCK, rng)
         events.append(event)
     assert [event.target for event in events] == [0] * 20
@@ -118,7 +118,7 @@ def test_a_loss_that_overflows_is_noticed_at_once_though_the_parameters_are_fini
     agent = agent_of(SOUND, SOUND.replace(learning_rate=0.0), selection="highest", behaviour_final_eps=1.0)
     rng = np.random.default_rng(0)
     run = with_parameters(agent.init(0), member=1, value=1e25)
-    run = agent.update(run, some_batch(rng), rng)
+    run = agent.update(run, Operation.UPDATE, some_batch(rng), CLOCK, rng)
     assert run.learning.diverged.tolist() == [False, True]
     for _ in range(20):
         run, _ = agent.act(run, np.zeros((1, 2), np.float32), CLOCK, rng)
@@ -135,12 +135,12 @@ def test_a_target_that_overflows_does_not_take_the_others_along() -> None:
     assert (event.target, event.newly_diverged) == (0, ())
     before = np.array(run.learning.ensemble[0].parameters[1])
     for _ in range(3):
-        run = agent.update(run, some_batch(rng), rng)
+        run = agent.update(run, Operation.UPDATE, some_batch(rng), CLOCK, rng)
     assert run.learning.diverged.tolist() == [True, False]
     assert np.array_equal(run.learning.ensemble[0].parameters[1], before)
     run, event = agent.perform(run, Operation.TARGET_UPDATE, CLOCK, rng)
     assert (event.target, event.newly_diverged, event.cumulated_loss) == (1, (0,), (math.inf, 0.0))
-    run = agent.update(run, some_batch(rng), rng)
+    run = agent.update(run, Operation.UPDATE, some_batch(rng), CLOCK, rng)
     assert not np.array_equal(run.learning.ensemble[0].parameters[1], before)
     assert run.learning.diverged.tolist() == [True, False]
 

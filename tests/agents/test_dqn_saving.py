@@ -38,7 +38,7 @@ def lived(agent: DQNAgent, run: EnsembleRun, rng: np.random.Generator, rounds: i
         x, following = rng.standard_normal((2, 8, 2)).astype(np.float32)
         action, rewards = rng.integers(2, size=8).astype(np.int32), rng.standard_normal((8, 1)).astype(np.float32)
         batch = Batch(x, action, rewards, following, np.zeros(8, np.float32), np.ones(8, np.int32))
-        run, actions = agent.update_and_act(run, batch, x[:3], Clock(step, step, 100), rng)
+        run, actions = agent.update_and_act(run, Operation.UPDATE, batch, x[:3], Clock(step, step, 100), rng)
         seen.append(actions.tolist())
         if step % 4 == 3:
             run, event = agent.perform(run, Operation.TARGET_UPDATE, Clock(step, step, 100), rng)

@@ -71,8 +71,8 @@ def test_algorithms_are_names_for_settings_and_members(name: str, selection: str
     assert found.configure({}).selection == selection
     assert found.configure({"gamma": 0.5}) == DQNSettings(selection=selection, gamma=0.5)
     assert len(found.members) == members
-    found.check_members(found.members)
-    assert found.one_member is one
+    assert found.ensemble(None) == found.members
+    assert (found.copies == 1) is one
 
 
 def test_an_unknown_algorithm_or_setting_is_told() -> None:
@@ -80,8 +80,8 @@ def test_an_unknown_algorithm_or_setting_is_told() -> None:
         algorithm("adadqm")
     with pytest.raises(UserError, match=r"unknown setting 'gama'; did you mean 'gamma'\?"):
         algorithm("dqn").configure({"gama": 0.9})
-    with pytest.raises(UserError, match=r"^this algorithm trains exactly one member, but got 2$"):
-        algorithm("dqn").check_members([Hyperparameters()] * 2)
+    with pytest.raises(UserError, match=r"^this algorithm trains exactly one member, but got 2 "):
+        algorithm("dqn").ensemble([Hyperparameters()] * 2)
 
 
 def test_every_setting_says_what_it_is() -> None:

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from adaqn.agents.dqn import DQNAgent, DQNSettings, bellman_target
+from adaqn.agents.bellman import bellman_target
+from adaqn.agents.dqn import DQNAgent, DQNSettings
 from adaqn.agents.ensemble_agent import EnsembleRun
 from adaqn.agents.protocol import Clock, Operation, TargetUpdate
 from adaqn.hyperparameters import Hyperparameters
@@ -62,16 +63,18 @@ def target_update(agent: DQNAgent, run: EnsembleRun) -> tuple[EnsembleRun, Targe
 
 
 def test_bellman_target_by_hand() -> None:
-    q_next = jnp.asarray([[1.0, 4.0], [3.0, -1.0], [2.0, 8.0], [-5.0, -6.0]])
+    value = jnp.asarray([4.0, 3.0, 8.0, -5.0])
     rewards = jnp.asarray([[1.0, 2.0, 4.0], [1.0, 2.0, 0.0], [1.0, 2.0, 4.0], [1.0, 0.0, 0.0]])
     terminated, steps = jnp.asarray([0.0, 0.0, 1.0, 0.0]), jnp.asarray([3, 2, 3, 1], jnp.int32)
     # With γ = ½:  1 + 2/2 + 4/4 + 4/8,   1 + 2/2 + 3/4,   1 + 2/2 + 4/4 and cut,   1 - 5/2
     expected = [3.5, 2.75, 3.0, -1.5]
-    assert bellman_target(q_next, rewards, terminated, steps, jnp.float32(0.5)).tolist() == expected
+    nothing = jnp.zeros((4, 1))
+    batch = Batch(nothing, nothing, rewards, nothing, terminated, steps)
+    assert bellman_target(value, batch, jnp.float32(0.5)).tolist() == expected
     # With γ = 0 only the first reward is left, and 0^0 is 1.
-    assert bellman_target(q_next, rewards, terminated, steps, jnp.float32(0.0)).tolist() == [1.0] * 4
+    assert bellman_target(value, batch, jnp.float32(0.0)).tolist() == [1.0] * 4
     # With γ = 1 all is summed.
-    assert bellman_target(q_next, rewards, terminated, steps, jnp.float32(1.0)).tolist() == [11.0, 6.0, 7.0, -4.0]
+    assert bellman_target(value, batch, jnp.float32(1.0)).tolist() == [11.0, 6.0, 7.0, -4.0]
 
 
 # Q of the target member, STEEP, at x' = 2 is (2, 4), so y = 1 + ½ 4 = 3 for the first; the second is cut, y = 1.
@@ -81,12 +84,14 @@ TWO = batch_of((1.0, 0, [1.0], 2.0, False), (1.0, 1, [1.0], 2.0, True))
 
 def test_all_members_are_compared_with_the_target_of_one() -> None:
     agent = agent_of([STILL, STILL])
-    run = agent.update(started(agent, [STEEP, FLAT]), TWO, RNG)
+    run = agent.update(started(agent, [STEEP, FLAT]), Operation.UPDATE, TWO, Clock(), RNG)
     assert run.learning.last_loss.tolist() == [1.25, 2.25]
     # With FLAT as target member, y = 1 + ½ 1 = 1.5 and 1: errors -½ and 1, 0.3125; and -1.5 and 0, 0.5625.
     run = started(agent, [STEEP, FLAT])
     selected = run.learning.selected._replace(members=jnp.asarray([1], jnp.int32))
-    run = agent.update(run._replace(learning=run.learning._replace(selected=selected)), TWO, RNG)
+    run = agent.update(
+        run._replace(learning=run.learning._replace(selected=selected)), Operation.UPDATE, TWO, Clock(), RNG
+    )
     assert run.learning.last_loss.tolist() == [0.3125, 0.5625]
 
 
@@ -96,7 +101,7 @@ def test_losses_are_summed_and_the_smallest_sum_wins() -> None:
     # y = 5 + ½ 4 = 7 for action 1 at x = 3, where STEEP predicts 6, ½, and FLAT 1, 18.
     other = batch_of((3.0, 1, [5.0], 2.0, False))
     for batch in (TWO, other, TWO):
-        run = agent.update(run, batch, RNG)
+        run = agent.update(run, Operation.UPDATE, batch, Clock(), RNG)
     assert run.learning.cumulated_loss.tolist() == [3.0, 22.5]
     assert run.learning.last_loss.tolist() == [1.25, 2.25]
     run, event = target_update(agent, run)
@@ -104,18 +109,18 @@ def test_losses_are_summed_and_the_smallest_sum_wins() -> None:
     assert run.learning.cumulated_loss.tolist() == [0.0, 0.0]
     # Cut, so y = 1 for action 1, as FLAT predicts; STEEP predicts 2.
     for _ in range(2):
-        run = agent.update(run, batch_of((1.0, 1, [1.0], 0.0, True)), RNG)
+        run = agent.update(run, Operation.UPDATE, batch_of((1.0, 1, [1.0], 0.0, True)), Clock(), RNG)
     run, event = target_update(agent, run)
     assert (event.target, event.cumulated_loss) == (1, (1.0, 0.0))
     assert run.learning.selections.tolist() == [1, 1]
     # From now on FLAT makes the target: y = 1 + ½ 1 at x' = 2, where STEEP would say 3.
-    run = agent.update(run, batch_of((1.0, 1, [1.0], 2.0, False)), RNG)
+    run = agent.update(run, Operation.UPDATE, batch_of((1.0, 1, [1.0], 2.0, False)), Clock(), RNG)
     assert run.learning.last_loss.tolist() == [0.125, 0.125]
 
 
 def test_highest_takes_the_largest_sum() -> None:
     agent = agent_of([STILL, STILL], selection="highest")
-    run = agent.update(started(agent, [STEEP, FLAT]), TWO, RNG)
+    run = agent.update(started(agent, [STEEP, FLAT]), Operation.UPDATE, TWO, Clock(), RNG)
     assert target_update(agent, run)[1].target == 1
 
 
@@ -124,19 +129,19 @@ def test_the_snapshot_is_of_the_target_update_and_does_not_move() -> None:
     run = started(agent, [STEEP])
     one = batch_of((1.0, 0, [1.0], 2.0, False))
     # Q(1, 0) = 1 against y = 1 + ½ max(2, 4) = 3: error -2, so w_0 and b_0 go up by ½ 2 = 1.
-    run = agent.update(run, one, RNG)
+    run = agent.update(run, Operation.UPDATE, one, Clock(), RNG)
     assert parameters_of(run) == [[2.0, 2.0, 1.0, 0.0]]
     # Now Q(1, 0) = 3 = y: with the snapshot still the first one, nothing is left to learn.
-    run = agent.update(run, one, RNG)
+    run = agent.update(run, Operation.UPDATE, one, Clock(), RNG)
     assert parameters_of(run) == [[2.0, 2.0, 1.0, 0.0]]
     run, _ = target_update(agent, run)
     assert np.asarray(run.learning.target[0]).tolist() == [[2.0, 2.0, 1.0, 0.0]]
     # The new snapshot says max(5, 4) = 5 at x' = 2, y = 3.5: error -½, so up by ¼.
-    run = agent.update(run, one, RNG)
+    run = agent.update(run, Operation.UPDATE, one, Clock(), RNG)
     assert parameters_of(run) == [[2.25, 2.0, 1.25, 0.0]]
     assert np.asarray(run.learning.target[0]).tolist() == [[2.0, 2.0, 1.0, 0.0]]
     # Q(1, 0) = 3.5 = y.
-    run = agent.update(run, one, RNG)
+    run = agent.update(run, Operation.UPDATE, one, Clock(), RNG)
     assert parameters_of(run) == [[2.25, 2.0, 1.25, 0.0]]
 
 
@@ -144,7 +149,7 @@ def test_several_steps_are_discounted_one_by_one() -> None:
     agent = agent_of([STILL], n_steps=3)
     # y = 1 + ½ 2 + ¼ 4 + ⅛ max(2, 4) = 3.5, and 1 + ½ 2 + ¼ max(2, 4) = 3 over two steps; Q(1, 0) = 1.
     batch = batch_of((1.0, 0, [1.0, 2.0, 4.0], 2.0, False), (1.0, 0, [1.0, 2.0], 2.0, False))
-    run = agent.update(started(agent, [STEEP]), batch, RNG)
+    run = agent.update(started(agent, [STEEP]), Operation.UPDATE, batch, Clock(), RNG)
     assert run.learning.last_loss.tolist() == [(0.5 * 2.5**2 + 0.5 * 2.0**2) / 2.0]
 
 
@@ -155,7 +160,9 @@ def test_termination_cuts_the_bootstrap_and_truncation_does_not(terminated: bool
     x, following = np.array([[5.0]], np.float32), np.array([[2.0]], np.float32)
     replay.add(Transitions(x, np.array([0]), np.array([1.0], np.float32), following, *flags))
     agent = agent_of([STILL])
-    run = agent.update(started(agent, [STEEP]), replay.sample(np.random.default_rng(0), 2), RNG)
+    run = agent.update(
+        started(agent, [STEEP]), Operation.UPDATE, replay.sample(np.random.default_rng(0), 2), Clock(), RNG
+    )
     assert run.learning.last_loss.tolist() == [0.5 * (5.0 - y) ** 2]
 
 
@@ -164,7 +171,9 @@ def test_members_with_other_losses_are_compared_by_the_squared_error() -> None:
     members = [Hyperparameters(hidden=(), optimizer="sgd", learning_rate=1.0, loss=loss) for loss in losses]
     agent = agent_of(members)
     # Q(1, 0) = 1, y = 3: an error of -2, so L2 is 2 for each, while the slopes are 2, 1, 1 and tanh 2.
-    run = agent.update(started(agent, [STEEP] * 4), batch_of((1.0, 0, [1.0], 2.0, False)), RNG)
+    run = agent.update(
+        started(agent, [STEEP] * 4), Operation.UPDATE, batch_of((1.0, 0, [1.0], 2.0, False)), Clock(), RNG
+    )
     assert run.learning.last_loss.tolist() == [2.0] * 4
     moved = [row[2] for row in parameters_of(run)]
     np.testing.assert_allclose(moved, [2.0, 1.0, 1.0, np.tanh(2.0)], rtol=1e-5)
@@ -173,7 +182,9 @@ def test_members_with_other_losses_are_compared_by_the_squared_error() -> None:
 def test_members_learn_with_their_own_discount_and_are_compared_with_gamma() -> None:
     members = [STILL.replace(learning_rate=1.0, discount=discount) for discount in (0.25, None, 1.0)]
     agent = agent_of(members, gamma=0.5)
-    run = agent.update(started(agent, [STEEP] * 3), batch_of((1.0, 0, [1.0], 2.0, False)), RNG)
+    run = agent.update(
+        started(agent, [STEEP] * 3), Operation.UPDATE, batch_of((1.0, 0, [1.0], 2.0, False)), Clock(), RNG
+    )
     # y = 1 + γ 4 is 2, 3, 5 with the three discounts; all predict 1. Compared by γ = ½, all are off by 2.
     assert [row[2] for row in parameters_of(run)] == [1.0, 2.0, 4.0]
     assert run.learning.last_loss.tolist() == [2.0] * 3
@@ -181,13 +192,13 @@ def test_members_learn_with_their_own_discount_and_are_compared_with_gamma() -> 
 
 def test_other_numbers_run_the_same_programs_and_compile_nothing() -> None:
     first = agent_of([STILL, STILL])
-    run = first.update(started(first, [STEEP, FLAT]), TWO, RNG)
+    run = first.update(started(first, [STEEP, FLAT]), Operation.UPDATE, TWO, Clock(), RNG)
     run, _ = target_update(first, run)
     programs = run.programs
     compiled = programs.update._cache_size(), programs.update_target._cache_size()
     faster = [STILL.replace(learning_rate=0.25, discount=0.75), STILL.replace(learning_rate=0.5)]
     other = agent_of(faster, gamma=0.25, exploration_final_eps=0.5, target_update_interval=3)
-    run = other.update(started(other, [STEEP, FLAT]), TWO, RNG)
+    run = other.update(started(other, [STEEP, FLAT]), Operation.UPDATE, TWO, Clock(), RNG)
     assert run.programs is programs
     # y = 1 + ¾ 4 = 4 and 1 for the first member, 1 + ¼ 4 = 2 and 1 for the second; the means of the errors are
     # (-3 + 0) / 2 of action 0 and (0 + 1) / 2 of action 1; (-2 + 0) / 2 and 0.
@@ -209,8 +220,8 @@ def test_members_are_reported_with_their_share_of_selections() -> None:
     agent = agent_of([STILL, STILL.replace(learning_rate=1e-3)], exploration_steps=1000, exploration_final_eps=0.01)
     run = started(agent, [STEEP, FLAT])
     for batch in (TWO, batch_of((1.0, 1, [1.0], 0.0, True)), TWO, TWO):
-        run, _ = target_update(agent, agent.update(run, batch, RNG))
-    run = agent.update(run, TWO, RNG)
+        run, _ = target_update(agent, agent.update(run, Operation.UPDATE, batch, Clock(), RNG))
+    run = agent.update(run, Operation.UPDATE, TWO, Clock(), RNG)
     first, second = agent.report(run)
     assert (first.hyperparameters, second.hyperparameters) == tuple(run.members)
     assert (first.selected, second.selected) == (0.75, 0.25)

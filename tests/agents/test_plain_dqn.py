@@ -88,7 +88,7 @@ def test_one_member_follows_a_plain_dqn() -> None:
     cumulated = 0.0
     for update in range(1, UPDATES + 1):
         batch = replay.sample(draws, BATCH)
-        run = agent.update(run, batch, rng)
+        run = agent.update(run, Operation.UPDATE, batch, Clock(), rng)
         loss = plain.update(
             batch.observation, batch.action, batch.rewards[:, 0], batch.next_observation, batch.terminated
         )

@@ -184,13 +184,14 @@ def test_a_run_that_has_only_begun_says_so(tmp_path: Path) -> None:
 def test_the_share_of_targets_in_each_bin() -> None:
     target = np.array([0, 0, 1, 1, 2, 0, 1, 1])
     step = np.arange(1, 9) * 100
-    selection = Selections(step, target, np.ones((8, 3)), np.ones((8, 3), int))
+    selected = np.eye(3)[target]
+    selection = Selections(step, target, np.ones((8, 3)), np.ones((8, 3)), selected)
     share, edges = target_shares(selection, members=3, bins=2)
     np.testing.assert_allclose(edges, [0, 400, 800])
     np.testing.assert_allclose(share, [[0.5, 0.25], [0.5, 0.5], [0.0, 0.25]])
     share, edges = target_shares(selection, members=3, bins=8)
     np.testing.assert_allclose(share, (target[None, :] == np.arange(3)[:, None]).astype(float))
-    first = Selections(step[:1], target[:1], np.ones((1, 3)), np.ones((1, 3), int))
+    first = Selections(step[:1], target[:1], np.ones((1, 3)), np.ones((1, 3)), selected[:1])
     share, edges = target_shares(first, members=3, bins=1)
     np.testing.assert_allclose(edges, [0, 100])
     np.testing.assert_allclose(share, [[1.0], [0.0], [0.0]])

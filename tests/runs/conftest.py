@@ -25,9 +25,14 @@ class FakeAgent:
     """Its state is a counter."""
 
     diverged = (False, True)
+    sums_up_selections = False
+
+    def __init__(self) -> None:
+        self.selections = [0, 0]
 
     def report(self, state: int) -> tuple[MemberReport, ...]:
-        return tuple(MemberReport(m, 1.0, 0.5, d) for m, d in zip(MEMBERS, self.diverged, strict=True))
+        columns = zip(MEMBERS, self.selections, self.diverged, strict=True)
+        return tuple(MemberReport(m, 1.0, 0.5, n, d) for m, n, d in columns)
 
     def metrics(self, state: int, clock: Clock) -> dict[str, float]:
         metrics = {"ada/target_member": float(clock.step % 2)}
@@ -88,6 +93,7 @@ class FakeTrainer:
         if clock.step // 10 > clock.settled // 10:
             losses = tuple(self.rng.random(2, np.float32).tolist())
             event = TargetUpdate(clock.step, int(np.argmin(losses)), (losses[0], np.inf), (3, 7), ())
+            self.agent.selections[event.target] += 1
             for observer in observers:
                 observer.on_event(self, event)
         self.clock = clock._replace(settled=clock.step)
@@ -111,6 +117,7 @@ class FakeTrainer:
         meta = {
             "clock": list(self.clock),
             "counts": [self.updates, self.episodes],
+            "selections": list(self.agent.selections),
             "recent": [list(episode) for episode in self.recent_episodes],
             "generator": self.rng.bit_generator.state,
         }
@@ -121,6 +128,7 @@ class FakeTrainer:
         self.state = int(snapshot.arrays["state"])
         self.clock = Clock(*meta["clock"])
         self.updates, self.episodes = meta["counts"]
+        self.agent.selections = meta["selections"]
         self.recent_episodes = deque((Episode(*e) for e in meta["recent"]), maxlen=100)
         self.rng.bit_generator.state = meta["generator"]
 

@@ -36,7 +36,7 @@ class FakeAgent:
 
 def make_trainer(members: Sequence[Hyperparameters] = FOUR, start: int = 0, count: int = 1, diverged: int = -1) -> Any:
     """What observers see of a trainer; its state is the target member, member k was selected k + 1 %."""
-    reports = [MemberReport(m, 7.0 + k, (k + 1) / 100, k == diverged) for k, m in enumerate(members)]
+    reports = [MemberReport(m, 7.0 + k, (k + 1) / 100, k + 1, k == diverged) for k, m in enumerate(members)]
     environments = SimpleNamespace(
         name="LunarLander-v3",
         count=count,

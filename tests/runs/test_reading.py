@@ -49,7 +49,7 @@ def test_a_run_reads_back_as_it_was(tmp_path: Path, trainer: Any) -> None:
     assert data.selection.loss.astype(np.float32).tolist() == losses.tolist()
     assert data.selection.loss[:, 1].tolist() == [math.inf] * 20
     assert data.selection.acted.tolist() == [[3, 7]] * 20
-    assert data.selection.acted.dtype == data.episodes.length.dtype == np.int64
+    assert data.selection.selected.tolist() == np.eye(2)[data.selection.target].tolist()
     assert data.members[0]["members"][1]["hidden"] == [50]
     assert data.progress["time/total_timesteps"].tolist() == [50, 100, 150, 200]
     assert data.summary is not None
@@ -72,7 +72,7 @@ def test_a_torn_last_line_is_ignored(tmp_path: Path) -> None:
     (tmp_path / "progress.csv").write_text("time/total_timesteps,train/loss\n10,\n20,0.5\n3")
     data = read_run(tmp_path)
     assert [column.tolist() for column in data.episodes] == [[10], [1.5], [10]]
-    assert [column.tolist() for column in data.selection] == [[5], [0], [[0.5]], [[5]]]
+    assert [column.tolist() for column in data.selection] == [[5], [0], [[0.5]], [[5]], [[1.0]]]
     assert data.members == [{"step": 0, "members": []}]
     assert data.progress["time/total_timesteps"].tolist() == [10, 20]
     assert np.isnan(data.progress["train/loss"]).tolist() == [True, False]

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from adaqn.agents.bellman import bellman_target
 from adaqn.agents.ensemble_agent import EnsembleAgent, EnsembleRun
 from adaqn.agents.protocol import Algorithm, Clock, Event, Operation, TargetUpdate, setting
 from adaqn.agents.schedules import linear
@@ -101,16 +102,6 @@ class Programs(NamedTuple):
     greedy: Any  # (state, observations) -> actions
 
 
-def bellman_target(q_next: Array, rewards: Array, terminated: Array, steps: Array, discount: Array) -> Array:
-    """y = Σ_i γ^i r_i + γ^m max_a' Q(s', a'), cut where the episode terminated (line 8 of Algorithm 1). [B]
-
-    Shapes: q_next [B, A], rewards [B, n], terminated [B], steps m [B], discount [].
-    """
-    powers = discount ** jnp.arange(rewards.shape[1], dtype=jnp.float32)
-    bootstrap = discount**steps * (1.0 - terminated) * q_next.max(axis=-1)
-    return (rewards * powers[None, :]).sum(axis=-1) + bootstrap
-
-
 def update(ensemble: Ensemble, state: DQNState, batch: Batch[Array]) -> DQNState:
     """One gradient step of every member on the shared target (lines 7 to 11 of Algorithm 1)."""
     next_values = [
@@ -123,7 +114,7 @@ def update(ensemble: Ensemble, state: DQNState, batch: Batch[Array]) -> DQNState
     sound = jnp.isfinite(l2(q_next)).all()
 
     def target_with(discount: Array) -> Array:
-        return bellman_target(q_next, batch.rewards, batch.terminated, batch.steps, discount)
+        return bellman_target(q_next.max(axis=-1), batch, discount)
 
     # A masked sum instead of an index: its gradient is a product, where that of an index is a scatter, which takes
     # longer than all else that is done with the few values.
@@ -298,20 +289,29 @@ class DQNAgent(EnsembleAgent):
         learning, actions = state.programs.act(state.learning, observations, uniforms, epsilons)
         return self._with_sound_actions(state._replace(learning=learning), actions, observations, clock, rng)
 
-    def update(self, state: EnsembleRun, batch: Batch[np.ndarray], rng: np.random.Generator) -> EnsembleRun:
+    def update(
+        self,
+        state: EnsembleRun,
+        operation: Operation,
+        batch: Batch[np.ndarray],
+        clock: Clock,
+        rng: np.random.Generator,
+    ) -> EnsembleRun:
         """One gradient step of every member."""
-        del rng
+        del operation, clock, rng
         return state._replace(learning=state.programs.update(state.learning, batch))
 
     def update_and_act(
         self,
         state: EnsembleRun,
+        operation: Operation,
         batch: Batch[np.ndarray],
         observations: np.ndarray,
         clock: Clock,
         rng: np.random.Generator,
     ) -> tuple[EnsembleRun, np.ndarray]:
         """`update`, then `act`, in one dispatch."""
+        del operation
         epsilons = np.asarray(self.exploration(clock), np.float32)
         uniforms = rng.random((len(observations), 3 + len(state.members)), np.float32)
         learning, actions = state.programs.update_and_act(state.learning, batch, observations, uniforms, epsilons)
@@ -366,5 +366,5 @@ ALGORITHMS = {
     "adadqn": Algorithm(DQNSettings, DQNAgent, DEFAULT_MEMBERS),
     "randdqn": Algorithm(DQNSettings, DQNAgent, DEFAULT_MEMBERS, {"selection": "random"}),
     "adadqn-max": Algorithm(DQNSettings, DQNAgent, DEFAULT_MEMBERS, {"selection": "highest"}),
-    "dqn": Algorithm(DQNSettings, DQNAgent, (Hyperparameters(),), one_member=True),
+    "dqn": Algorithm(DQNSettings, DQNAgent, (Hyperparameters(),), copies=1),
 }

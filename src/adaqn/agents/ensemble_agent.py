@@ -31,6 +31,8 @@ class EnsembleAgent:
     `selections` and `diverged`.
     """
 
+    sums_up_selections = False
+
     def __init__(
         self, settings: Any, members: tuple[Hyperparameters, ...], input_shape: tuple[int, ...], outputs: int
     ) -> None:
@@ -104,12 +106,14 @@ class EnsembleAgent:
         """The members as they stand."""
         learning = state.learning
         losses, selections, diverged = jax.device_get((learning.compared_loss, learning.selections, learning.diverged))
-        chosen = max(1, int(selections.sum()))
+        # As many members are chosen each time as the target is made of.
+        chosen = max(1, int(selections.sum()) // len(learning.selected.members))
         return tuple(
             MemberReport(
                 member,
                 math.inf if diverged[k] else float(losses[k]),
                 float(selections[k]) / chosen,
+                int(selections[k]),
                 bool(diverged[k]),
             )
             for k, member in enumerate(state.members)

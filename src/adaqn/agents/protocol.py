@@ -18,7 +18,7 @@ import gymnasium
 import numpy as np
 
 from adaqn.errors import UserError, unknown_name
-from adaqn.hyperparameters import Hyperparameters
+from adaqn.hyperparameters import Hyperparameters, members_from
 from adaqn.replay.protocol import Batch
 
 
@@ -35,17 +35,27 @@ class Operation(enum.Enum):
     """Something that is due between two steps of the environment."""
 
     UPDATE = enum.auto()  # one gradient step of every member on a fresh batch
-    TARGET_UPDATE = enum.auto()  # choose the target member, renew the target
+    ACTOR_UPDATE = enum.auto()  # the same, and then one of the actor on that batch
+    TARGET_UPDATE = enum.auto()  # choose the target member and renew the target, or sum up how often it was done
+
+    @property
+    def needs_batch(self) -> bool:
+        """Whether it learns from a batch of the replay buffer."""
+        return self in (Operation.UPDATE, Operation.ACTOR_UPDATE)
 
 
 class TargetUpdate(NamedTuple):
-    """The target was renewed: who became target, and the ensemble since the last time."""
+    """The target was renewed: who became target, and the ensemble since the last time.
+
+    Where the target is renewed with every update, this sums up all of them since the last time.
+    """
 
     step: int
-    target: int
+    target: int  # the target member, or the first of them
     cumulated_loss: tuple[float, ...]  # [K] inf for a diverged member
-    acted: tuple[int, ...]  # [K] how often each chose the action
+    acted: tuple[float, ...]  # [K] how often each chose the action, or its share in training the actor
     newly_diverged: tuple[int, ...]  # members found diverged since the last time
+    selected: tuple[float, ...] | None = None  # [K] share of the updates with it in the target, where that is many
 
 
 Event = TargetUpdate  # a union, as soon as there are generations and trials
@@ -57,6 +67,7 @@ class MemberReport(NamedTuple):
     hyperparameters: Hyperparameters
     cumulated_loss: float  # at the last target update, by which the target was chosen
     selected: float  # share of the target updates in which it was chosen
+    selections: int  # how many these were
     diverged: bool
 
 
@@ -68,7 +79,8 @@ class Algorithm:
     make: Callable[[Any, tuple[Hyperparameters, ...], gymnasium.Space, gymnasium.Space], Agent]
     members: tuple[Hyperparameters, ...]  # when none are given
     overrides: Mapping[str, Any] = field(default_factory=dict)
-    one_member: bool = False  # takes exactly one member
+    copies: int | None = None  # trains exactly so many equal members
+    least: int = 1  # members that it needs
 
     def configure(self, given: Mapping[str, Any]) -> Any:
         """The settings with the given values; those that make this algorithm what it is cannot be others."""
@@ -84,10 +96,20 @@ class Algorithm:
                 raise UserError(f"this algorithm is the one with {name}={value!r}, but got {name}={given[name]!r}")
         return self.settings(**{**self.overrides, **given})
 
-    def check_members(self, members: Sequence[Hyperparameters]) -> None:
-        """Raise if this algorithm cannot train so many members."""
-        if self.one_member and len(members) != 1:
-            raise UserError(f"this algorithm trains exactly one member, but got {len(members)}")
+    def ensemble(self, given: Sequence[Any] | None) -> tuple[Hyperparameters, ...]:
+        """The members to train: those given, or the default ones."""
+        members = self.members if given is None else members_from(given)
+        if self.copies is not None:
+            if len(members) == 1:
+                members = members * self.copies
+            if len(members) != self.copies or len(set(members)) != 1:
+                many = "one member" if self.copies == 1 else f"{self.copies} equal members"
+                raise UserError(
+                    f"this algorithm trains exactly {many}, but got {len(members)} (of {len(set(members))} kinds)"
+                )
+        if len(members) < self.least:
+            raise UserError(f"this algorithm needs at least {self.least} members, but got {len(members)}")
+        return members
 
 
 def setting(default: Any, help: str, choices: Callable[[], Sequence[str]] | None = None) -> Any:
@@ -109,6 +131,11 @@ class Agent(Protocol):
         """Memory that the state takes, for the estimate before a run."""
         ...
 
+    @property
+    def sums_up_selections(self) -> bool:
+        """Whether its `TargetUpdate` events sum up many updates, with the share of each member."""
+        ...
+
     def init(self, seed: int) -> Any:
         """The state at step 0."""
         ...
@@ -123,18 +150,26 @@ class Agent(Protocol):
         """The actions of the behaviour policy. [n_envs, ...]"""
         ...
 
-    def update(self, state: Any, batch: Batch[np.ndarray], rng: np.random.Generator) -> Any:
-        """One gradient step of every member."""
+    def update(
+        self, state: Any, operation: Operation, batch: Batch[np.ndarray], clock: Clock, rng: np.random.Generator
+    ) -> Any:
+        """An operation that learns from a batch."""
         ...
 
     def update_and_act(
-        self, state: Any, batch: Batch[np.ndarray], observations: np.ndarray, clock: Clock, rng: np.random.Generator
+        self,
+        state: Any,
+        operation: Operation,
+        batch: Batch[np.ndarray],
+        observations: np.ndarray,
+        clock: Clock,
+        rng: np.random.Generator,
     ) -> tuple[Any, np.ndarray]:
         """`update`, then `act`, in one dispatch."""
         ...
 
     def perform(self, state: Any, operation: Operation, clock: Clock, rng: np.random.Generator) -> tuple[Any, Event]:
-        """Do a periodic operation other than an update, and report it."""
+        """Do a periodic operation that needs no batch, and report it."""
         ...
 
     def policy(self, state: Any, observations: np.ndarray, rng: np.random.Generator | None, clock: Clock) -> np.ndarray:

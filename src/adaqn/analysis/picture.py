@@ -140,7 +140,7 @@ def draw_targets(axes: Axes, selection: Selections, labels: Sequence[str], colou
         axes.hlines(np.arange(1, members) - 0.5, *edges[[0, -1]], color="0.9", linewidth=0.5)
     else:
         axes.yaxis.set_major_locator(MaxNLocator(integer=True))
-    totals = np.bincount(selection.target, minlength=members) / len(selection.target)
+    totals = selection.selected.mean(axis=0)
     for member in _named(selection, members):
         axes.text(
             1.01,
@@ -160,9 +160,9 @@ def target_shares(selection: Selections, members: int, bins: int) -> tuple[NDArr
     edges = np.linspace(first - interval, last, bins + 1)
     # Each bin reaches to its right edge inclusively; rounding must not open a bin beyond the last.
     bin_of = np.clip(np.searchsorted(edges, selection.step, side="left") - 1, 0, bins - 1)
-    counts = np.zeros((members, bins))
-    np.add.at(counts, (selection.target, bin_of), 1.0)
-    return counts / np.maximum(counts.sum(axis=0), 1.0), edges
+    shares = np.zeros((bins, members))
+    np.add.at(shares, bin_of, selection.selected)
+    return (shares / np.maximum(np.bincount(bin_of, minlength=bins), 1)[:, None]).T, edges
 
 
 def thinned(
@@ -214,7 +214,7 @@ def _named(selection: Selections, members: int) -> list[int]:
     """The members that are named: all, or the most often selected where there is not room for all."""
     if members <= NAMED_ROWS:
         return list(range(members))
-    totals = np.bincount(selection.target, minlength=members)
+    totals = selection.selected.sum(axis=0)
     return sorted(np.argsort(-totals, kind="stable")[: NAMED_ROWS // 2].tolist())
 
 

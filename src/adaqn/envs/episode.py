@@ -8,6 +8,7 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
+from adaqn.envs.actions import environment_actions
 from adaqn.envs.leftovers import clear_leftovers
 from adaqn.errors import CheckpointError, EnvironmentFault
 
@@ -39,7 +40,7 @@ class RunningEpisode:
         self._env = env
         self._label = label
         self._shape = observation_space.shape
-        self._start = action_space.start if isinstance(action_space, spaces.Discrete) else None
+        self._action_space = action_space
         # Those of the current episode, and room for more: it doubles when it is full.
         self._actions = np.empty((256, *(action_space.shape or ())), action_space.dtype)
         self.seed = 0
@@ -64,8 +65,8 @@ class RunningEpisode:
         if length == len(self._actions):
             self._actions = np.concatenate([self._actions, np.empty_like(self._actions)])
         self._actions[length] = action
-        # Given out of the record, so that a repetition sees the same bits; as a copy, which it may change.
-        given = self._actions[length].copy() if self._start is None else self._start + self._actions[length]
+        # Given out of the record, so that a repetition sees the same bits; in a new array, which it may change.
+        given = environment_actions(self._action_space, self._actions[length])
         self.length = length + 1
         try:
             observation, reward, terminated, truncated, _ = self._env.step(given)

@@ -13,7 +13,7 @@ import yaml
 
 from adaqn.agents import algorithm
 from adaqn.errors import UserError, count, unknown_name
-from adaqn.hyperparameters import Hyperparameters, members_from
+from adaqn.hyperparameters import Hyperparameters
 
 CONFIG_VERSION = 1
 # Watching a run does not change it, so these may differ between a run and its resumption.
@@ -69,9 +69,7 @@ class RunConfig:
             if name not in values:
                 raise UserError(f"{source} does not say {name}, which every run needs")
         chosen = algorithm(values.setdefault("algo", "adadqn"))
-        members = values.get("members")
-        values["members"] = chosen.members if members is None else members_from(members)
-        chosen.check_members(values["members"])
+        values["members"] = chosen.ensemble(values.get("members"))
         values["settings"] = chosen.configure(as_mapping("settings", values.get("settings")))
         values["env_kwargs"] = as_mapping("env_kwargs", values.get("env_kwargs"))
         return cls(**values)

@@ -31,7 +31,8 @@ class Selections(NamedTuple):
     step: NDArray[np.int64]  # [n]
     target: NDArray[np.int64]  # [n] who became target
     loss: NDArray[np.float64]  # [n, K] cumulated loss, inf for a diverged member
-    acted: NDArray[np.int64]  # [n, K] actions chosen since the last target update
+    acted: NDArray[np.float64]  # [n, K] actions chosen since the last target update, or share in training the actor
+    selected: NDArray[np.float64]  # [n, K] share of the target updates in the row with the member in the target
 
 
 @dataclass(frozen=True)
@@ -72,13 +73,13 @@ def read_selection(path: Path) -> Selections:
     """selection.csv."""
     header, rows = _read_table(path)
     members = sum(column.startswith("loss_") for column in header)
-    values = _numbers(path, rows, columns=2 + 2 * members)
-    return Selections(
-        step=values[:, 0].astype(np.int64),
-        target=values[:, 1].astype(np.int64),
-        loss=values[:, 2 : 2 + members],
-        acted=values[:, 2 + members :].astype(np.int64),
-    )
+    values = _numbers(path, rows, columns=max(2, len(header)))
+    target = values[:, 1].astype(np.int64)
+    blocks = [values[:, first : first + members] for first in range(2, len(header), max(1, members))]
+    # One target update has one target member.
+    alone = (target[:, None] == np.arange(members)).astype(np.float64)
+    loss, acted, selected = (*blocks, *[alone] * (3 - len(blocks)))
+    return Selections(values[:, 0].astype(np.int64), target, loss, acted, selected)
 
 
 def read_members(path: Path) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from adaqn.agents.protocol import Agent, Clock, Operation
+from adaqn.agents.protocol import Agent, Clock
 from adaqn.envs.environments import Environments
 from adaqn.envs.episode import EpisodePosition
 from adaqn.errors import EnvironmentFault
@@ -88,10 +88,10 @@ class Trainer:
         """
         agent, clock = self.agent, self.clock
         due = agent.plan(self.state, clock, self._ended)
-        fused = act and bool(due) and due[-1] is Operation.UPDATE
+        fused = act and bool(due) and due[-1].needs_batch
         for operation in due[:-1] if fused else due:
-            if operation is Operation.UPDATE:
-                self.state = agent.update(self.state, self._batch(), self._agent_rng)
+            if operation.needs_batch:
+                self.state = agent.update(self.state, operation, self._batch(), clock, self._agent_rng)
             else:
                 self.state, event = agent.perform(self.state, operation, clock, self._agent_rng)
                 for observer in observers:
@@ -99,7 +99,7 @@ class Trainer:
         actions = np.zeros(0)
         if fused:
             self.state, actions = agent.update_and_act(
-                self.state, self._batch(), self.environments.observations, clock, self._agent_rng
+                self.state, due[-1], self._batch(), self.environments.observations, clock, self._agent_rng
             )
         elif act:
             self.state, actions = agent.act(self.state, self.environments.observations, clock, self._agent_rng)

@@ -50,20 +50,27 @@ class EpisodesRecorder(ExactRecorder):
 
 
 class SelectionRecorder(ExactRecorder):
-    """selection.csv: a row per target update, with the losses that it was chosen by and who had acted."""
+    """selection.csv: a row per target update, with the losses that it was chosen by and who had acted.
+
+    Where a row sums up many target updates, it also has the share of them in which each member was chosen.
+    """
 
     def first_line(self, trainer: Trainer) -> str:
         """The header."""
         members = range(len(trainer.agent.report(trainer.state)))
-        columns = ["step", "target", *(f"loss_{k}" for k in members), *(f"acted_{k}" for k in members)]
-        return ",".join(columns) + "\n"
+        names = ("loss", "acted", "selected") if trainer.agent.sums_up_selections else ("loss", "acted")
+        return ",".join(["step", "target", *(f"{name}_{k}" for name in names for k in members)]) + "\n"
 
     def on_event(self, trainer: Trainer, event: Event) -> None:
         """Write the row of a target update; the losses in as few digits as tell float32 apart."""
         if isinstance(event, TargetUpdate):
-            losses = (str(np.float32(loss)) for loss in event.cumulated_loss)
-            row = [str(event.step), str(event.target), *losses, *map(str, event.acted)]
+            numbers = (*event.cumulated_loss, *event.acted, *(event.selected or ()))
+            row = [str(event.step), str(event.target), *map(_shortest, numbers)]
             self.file.append(",".join(row) + "\n")
+
+
+def _shortest(value: float) -> str:
+    return str(np.float32(value)) if isinstance(value, float) else str(value)
 
 
 class MembersRecorder(ExactRecorder):

@@ -13,7 +13,7 @@ import numpy as np
 
 import adaqn
 from adaqn.runs.directory import RunDirectory
-from adaqn.runs.reading import Episodes, read_episodes, read_selection
+from adaqn.runs.reading import Episodes, read_episodes
 from adaqn.runs.recorders.stopwatch import Stopwatch
 from adaqn.snapshot import replacing
 from adaqn.training.observers import Observer
@@ -41,7 +41,6 @@ class SummaryWriter(Observer):
 
     def _summary(self, trainer: Trainer) -> dict[str, Any]:
         episodes = read_episodes(self._directory.episodes)
-        targets = read_selection(self._directory.selection).target
         report = trainer.agent.report(trainer.state)
         return {
             "steps": trainer.clock.step,
@@ -49,7 +48,7 @@ class SummaryWriter(Observer):
             "updates": trainer.updates,
             "final_return": final_return(episodes),
             "auc_return": auc_return(episodes, trainer.clock.step),
-            "selections": np.bincount(targets, minlength=len(report)).tolist(),
+            "selections": [member.selections for member in report],
             "diverged": [k for k, member in enumerate(report) if member.diverged],
             # An interruption that came too late to be one is no reason.
             "stopped": None if trainer.interrupted else trainer.stop_reason,

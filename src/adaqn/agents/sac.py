@@ -1,0 +1,206 @@
+"""AdaSAC (Algorithm 2), RandSAC and SAC: one algorithm with different selection rules and numbers of members."""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from typing import Any, NamedTuple
+
+import gymnasium
+import jax
+import numpy as np
+from jax import Array
+
+from adaqn.agents.ensemble_agent import EnsembleAgent, EnsembleRun
+from adaqn.agents.protocol import Algorithm, Clock, Event, Operation, TargetUpdate
+from adaqn.agents.sac_learning import Draws, SACProgram, SACState, act, report, start, update_actor, update_critics
+from adaqn.agents.sac_settings import SACSettings
+from adaqn.compilation import transition
+from adaqn.envs.spaces import require_box_actions, require_vector_observations
+from adaqn.hyperparameters import Hyperparameters, grid
+from adaqn.networks import squashed_gaussian
+from adaqn.networks.network import Network
+from adaqn.replay.protocol import Batch
+
+
+class Programs(NamedTuple):
+    """The compiled functions for one ensemble and actor."""
+
+    act: Any  # (state, observations [n, ...], noise [n, A]) -> actions [n, A]
+    mode: Any  # (state, observations) -> actions
+    update: dict[Operation, Any]  # (state, batch, draws, ε_b) -> state
+    update_and_act: dict[Operation, Any]  # (state, batch, draws, ε_b, observations, noise) -> (state, actions)
+    report: Any  # (state) -> (state, losses, shares in the target, shares in the behaviour, newly diverged), [K] each
+
+
+@cache
+def compiled_programs(program: SACProgram) -> Programs:
+    """The programs; the same object for equal architectures and settings."""
+
+    def update(state: SACState, batch: Batch[Array], draws: Draws, epsilon: Array, actor: bool) -> SACState:
+        state = update_critics(program, state, batch, draws)
+        return update_actor(program, state, batch.observation, draws, epsilon) if actor else state
+
+    def updating(actor: bool) -> Any:
+        return transition(lambda s, b, d, e: update(s, b, d, e, actor))
+
+    def updating_and_acting(actor: bool) -> Any:
+        def both(
+            state: SACState, batch: Batch[Array], draws: Draws, epsilon: Array, observations: Array, noise: Array
+        ) -> tuple[SACState, Array]:
+            state = update(state, batch, draws, epsilon, actor)
+            return state, act(program, state, observations, noise)
+
+        return transition(both)
+
+    def mode(state: SACState, observations: Array) -> Array:
+        actor = program.actor
+        return squashed_gaussian.mode(actor.apply(actor.unravel(state.actor.parameters), observations))
+
+    with_actor = {Operation.UPDATE: False, Operation.ACTOR_UPDATE: True}
+    return Programs(
+        act=jax.jit(lambda s, o, n: act(program, s, o, n)),
+        mode=jax.jit(mode),
+        update={operation: updating(actor) for operation, actor in with_actor.items()},
+        update_and_act={operation: updating_and_acting(actor) for operation, actor in with_actor.items()},
+        report=transition(lambda s: report(program, s)),
+    )
+
+
+class SACAgent(EnsembleAgent):
+    """Algorithm 2 as the loop sees it. Actions are in [-1, 1]; the environments rescale them to their Box."""
+
+    settings: SACSettings
+    sums_up_selections = True
+
+    def __init__(
+        self,
+        settings: SACSettings,
+        members: tuple[Hyperparameters, ...],
+        observation_space: gymnasium.Space,
+        action_space: gymnasium.Space,
+    ) -> None:
+        observations = require_vector_observations(observation_space)
+        self._actions = int(require_box_actions(action_space).shape[0])
+        size = math.prod(observations.shape)
+        super().__init__(settings, members, (size + self._actions,), outputs=1)
+        self._actor = Network(settings.actor.architecture, (size,), 2 * self._actions)
+
+    @property
+    def parameter_bytes(self) -> int:
+        """Those of the critics, and the actor with its two moments."""
+        return super().parameter_bytes + 3 * 4 * self._actor.size
+
+    def _start(self, members: tuple[Hyperparameters, ...], seed: int) -> EnsembleRun:
+        program = SACProgram(self.ensemble_of(members), self._actor, self.settings)
+        return EnsembleRun(members, compiled_programs(program), start(program, members, self.discounts(members), seed))
+
+    def plan(self, state: EnsembleRun, clock: Clock, ended: np.ndarray) -> tuple[Operation, ...]:
+        """Updates of the critics, the last one with the actor's, every G steps; a report of the pairs now and then."""
+        del state, ended
+        s = self.settings
+        due: list[Operation] = []
+        first = clock.began + s.learning_starts
+        for step in range(max(clock.settled, first) + 1, clock.step + 1):
+            since_update = step % s.train_freq
+            if since_update == 0:
+                with_actor = step // s.train_freq % s.policy_delay == 0
+                due += [Operation.UPDATE] * (s.gradient_steps - 1)
+                due.append(Operation.ACTOR_UPDATE if with_actor else Operation.UPDATE)
+            updated = step - since_update > max(first, step - s.selection_interval)
+            if step % s.selection_interval == 0 and updated:
+                due.append(Operation.TARGET_UPDATE)
+        return tuple(due)
+
+    def act(
+        self, state: EnsembleRun, observations: np.ndarray, clock: Clock, rng: np.random.Generator
+    ) -> tuple[EnsembleRun, np.ndarray]:
+        """Uniform actions until learning starts, then those of the policy."""
+        shape = (len(observations), self._actions)
+        if clock.step < self.settings.learning_starts:
+            return state, rng.uniform(-1.0, 1.0, shape).astype(np.float32)
+        actions = state.programs.act(state.learning, observations, rng.standard_normal(shape, np.float32))
+        return state, np.asarray(actions)
+
+    def update(
+        self,
+        state: EnsembleRun,
+        operation: Operation,
+        batch: Batch[np.ndarray],
+        clock: Clock,
+        rng: np.random.Generator,
+    ) -> EnsembleRun:
+        """One gradient step of every critic, and of the actor if the operation says so."""
+        program = state.programs.update[operation]
+        return state._replace(learning=program(state.learning, batch, *self._draws(state, batch, clock, rng)))
+
+    def update_and_act(
+        self,
+        state: EnsembleRun,
+        operation: Operation,
+        batch: Batch[np.ndarray],
+        observations: np.ndarray,
+        clock: Clock,
+        rng: np.random.Generator,
+    ) -> tuple[EnsembleRun, np.ndarray]:
+        """`update`, then `act`, in one dispatch."""
+        draws, epsilon = self._draws(state, batch, clock, rng)
+        noise = rng.standard_normal((len(observations), self._actions), np.float32)
+        program = state.programs.update_and_act[operation]
+        learning, actions = program(state.learning, batch, draws, epsilon, observations, noise)
+        return state._replace(learning=learning), np.asarray(actions)
+
+    def _draws(
+        self, state: EnsembleRun, batch: Batch[np.ndarray], clock: Clock, rng: np.random.Generator
+    ) -> tuple[Draws, np.ndarray]:
+        size, members = (2, len(batch.action), self._actions), len(state.members)
+        next_noise, noise = rng.standard_normal(size, np.float32)
+        uniforms = rng.random(2 * members + 1, np.float32)
+        draws = Draws(next_noise, noise, uniforms[:members], uniforms[members:])
+        return draws, np.asarray(self.behaviour_epsilon(clock), np.float32)
+
+    def perform(
+        self, state: EnsembleRun, operation: Operation, clock: Clock, rng: np.random.Generator
+    ) -> tuple[EnsembleRun, Event]:
+        """Report the pairs of the last stretch; the pair itself is chosen anew in every update."""
+        assert operation is Operation.TARGET_UPDATE, "the only one that SAC plans besides updates"
+        del rng
+        learning, losses, selected, acted, newly_diverged = state.programs.report(state.learning)
+        state = state._replace(learning=learning)
+        self.require_living(state)
+        event = TargetUpdate(
+            step=clock.step,
+            target=self.target_member(state),
+            cumulated_loss=tuple(np.asarray(losses).tolist()),
+            acted=tuple(np.asarray(acted).tolist()),
+            newly_diverged=tuple(np.flatnonzero(newly_diverged).tolist()),
+            selected=tuple(np.asarray(selected).tolist()),
+        )
+        return state, event
+
+    def policy(
+        self, state: EnsembleRun, observations: np.ndarray, rng: np.random.Generator | None, clock: Clock
+    ) -> np.ndarray:
+        """The most likely actions (tanh of the mean); with a generator, drawn ones."""
+        del clock
+        if rng is None:
+            return np.array(state.programs.mode(state.learning, observations))
+        noise = rng.standard_normal((len(observations), self._actions), np.float32)
+        return np.array(state.programs.act(state.learning, observations, noise))
+
+    def metrics(self, state: EnsembleRun, clock: Clock) -> dict[str, float]:
+        """Scalars for the logs."""
+        learning = state.learning
+        log_alpha, entropy = jax.device_get((learning.log_alpha.parameters, learning.entropy))
+        own = {"train/ent_coef": math.exp(float(log_alpha)), "train/entropy": float(entropy)}
+        return super().metrics(state, clock) | own
+
+
+DEFAULT_MEMBERS = grid(hidden=[(64, 64), (256, 256)], learning_rate=[3e-4, 1e-3])
+PAPER_CRITIC = Hyperparameters(hidden=(256, 256), learning_rate=1e-3)
+
+ALGORITHMS = {
+    "adasac": Algorithm(SACSettings, SACAgent, DEFAULT_MEMBERS, least=2),
+    "randsac": Algorithm(SACSettings, SACAgent, DEFAULT_MEMBERS, {"selection": "random"}, least=2),
+    "sac": Algorithm(SACSettings, SACAgent, (PAPER_CRITIC,), copies=2),
+}

@@ -1,0 +1,20 @@
+"""From the actions that agents choose to those that an environment takes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+
+def environment_actions(space: spaces.Space[Any], actions: np.ndarray) -> np.ndarray:
+    """Agents number the actions of a Discrete space from 0, and see every finite Box as [-1, 1]. [..., A]"""
+    if isinstance(space, spaces.Discrete):
+        return space.start + actions
+    assert isinstance(space, spaces.Box), "checked when the environment was taken"
+    if not (np.isfinite(space.low).all() and np.isfinite(space.high).all()):
+        return actions.copy()  # no agent of ours learns in it, but its episodes can be played
+    share = 0.5 * (actions.astype(space.dtype) + 1.0)
+    # Rounding must not lead out of the Box.
+    return np.clip(space.low + share * (space.high - space.low), space.low, space.high).astype(space.dtype)
