@@ -297,5 +297,4 @@ def test_mistakes_of_someone_who_knows_stable_baselines() -> None:
     env = gymnasium.wrappers.TransformObservation(
         gymnasium.make("CartPole-v1"), lambda _: np.zeros((8, 8, 3), np.uint8), image
     )
-    with pytest.raises(UserError, match=r"shape \(8, 8, 3\) are images"):
-        DQN(env)
+    assert [layer.channels for layer in DQN(env).members[0].hyperparameters.convolutions] == [16]

@@ -14,7 +14,7 @@ from jax import Array
 
 from adaqn.ensemble import Ensemble, EnsembleState, GroupState
 from adaqn.errors import UserError
-from adaqn.hyperparameters import Hyperparameters, grid
+from adaqn.hyperparameters import Convolution, Hyperparameters, grid
 
 SHAPE, ACTIONS, BATCH = (3,), 2, 8
 A = Hyperparameters(hidden=(5,), activation="tanh", learning_rate=0.05)
@@ -153,6 +153,38 @@ def test_finite_tells_the_members_apart() -> None:
     broken = (first.at[1, 3].set(jnp.nan), second.at[0, 0].set(jnp.inf), third)
     assert ensemble.finite((first, second, third)).tolist() == [True] * 5
     assert ensemble.finite(broken).tolist() == [True, False, False, True, True]
+
+
+def test_convolutional_members_in_a_group_are_the_members_one_by_one() -> None:
+    layers = (Convolution(3, 3, 2), Convolution(4, 2, 1))
+    seeing = Hyperparameters(convolutions=layers, hidden=(6,), optimizer="sgd")
+    members = [*grid(seeing, learning_rate=[0.01, 0.1, 0.5]), seeing.replace(padding="valid")]
+    rng = np.random.default_rng(5)
+    images = jnp.asarray(rng.integers(256, size=(BATCH, 7, 8, 2), dtype=np.uint8))
+    targets = jnp.asarray(rng.standard_normal((4, BATCH), np.float32))
+    trained, predictions = [], []
+    for grouped in (True, False):
+        ensemble = Ensemble.of(members, (7, 8, 2), ACTIONS, grouped, scale=1 / 255)
+        state = ensemble.init(members, np.random.default_rng(0))
+        values = jax.jit(ensemble.values)(ensemble.parameters(state), images)
+        for _ in range(3):
+            state, of_members = update(ensemble, state, images, targets)
+            predictions.append(of_members)
+        np.testing.assert_allclose(predictions[-3], values[:, :, 1], rtol=1e-5, atol=1e-6)
+        trained.append(member_states(ensemble, state))
+    np.testing.assert_allclose(predictions[:3], predictions[3:], rtol=1e-4, atol=1e-6)
+    assert_equal_states(*trained)
+    assert np.abs(np.diff(predictions[2], axis=0)).max(axis=1).min() > 0.01
+
+
+def test_observations_are_scaled_for_all_members() -> None:
+    members = [A, B, A, C]
+    plain, scaled = (Ensemble.of(members, SHAPE, ACTIONS, scale=scale) for scale in (1.0, 0.25))
+    parameters = plain.parameters(plain.init(members, np.random.default_rng(0)))
+    observation = batches(1, members=1)[0][0]
+    expected = plain.values(parameters, observation / 4.0)
+    np.testing.assert_allclose(scaled.values(parameters, observation), expected, rtol=1e-6)
+    assert plain != scaled
 
 
 def test_equal_ensembles_are_equal_keys_of_a_cache() -> None:

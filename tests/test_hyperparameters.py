@@ -76,10 +76,12 @@ FULL = Hyperparameters(
     loss="huber",
     discount=0.9,
     convolutions=(Convolution(32, 8, 4), Convolution(64, 4, 2)),
+    padding="valid",
 )
+VALID = Hyperparameters(padding="valid")
 
 
-@pytest.mark.parametrize("member", [Hyperparameters(), FULL, Hyperparameters(hidden=(), discount=0.0)])
+@pytest.mark.parametrize("member", [Hyperparameters(), FULL, Hyperparameters(hidden=(), discount=0.0), VALID])
 def test_yaml_there_and_back(member: Hyperparameters) -> None:
     assert Hyperparameters.from_dict(yaml.safe_load(yaml.safe_dump(member.to_dict()))) == member
 
@@ -94,6 +96,9 @@ def test_the_yaml_form_holds_plain_values_and_only_what_is_set() -> None:
     }
     assert FULL.to_dict()["optimizer_options"] == {"decay": 0.95, "eps": 1e-6}
     assert FULL.to_dict()["convolutions"][0] == {"channels": 32, "kernel": 8, "stride": 4}
+    assert FULL.to_dict()["padding"] == "valid"
+    assert FULL.replace(padding="same").to_dict()["padding"] == "same"
+    assert VALID.to_dict()["padding"] == "valid"
 
 
 def test_numbers_that_yaml_reads_as_text_are_numbers() -> None:
@@ -127,9 +132,14 @@ def test_only_names_and_sizes_are_part_of_the_architecture() -> None:
         {"optimizer_options": (("eps", 1.0),)},
         {"loss": "l2"},
         {"convolutions": ()},
+        {"padding": "same"},
     ]
     for change in changes:
         assert FULL.replace(**change).architecture != FULL.architecture, change
+
+
+def test_padding_makes_no_other_architecture_where_nothing_is_padded() -> None:
+    assert VALID.architecture == Hyperparameters().architecture
 
 
 def test_one_width_may_be_written_as_a_number() -> None:
@@ -150,6 +160,7 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
         f"unknown loss 'logcosh'; did you mean 'log_cosh'? (allowed: {', '.join(LOSSES)})",
     ),
     ({"loss": 7}, "unknown loss 7 (allowed: huber, l1, l2, log_cosh)"),
+    ({"padding": "SAME"}, "unknown padding 'SAME'; did you mean 'same'? (allowed: same, valid)"),
     ({"learning_rate": -0.1}, "learning_rate must be a finite number of at least 0, but got -0.1"),
     ({"learning_rate": math.nan}, "learning_rate must be a finite number of at least 0, but got nan"),
     ({"learning_rate": math.inf}, "learning_rate must be a finite number of at least 0, but got inf"),

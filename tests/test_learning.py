@@ -1,4 +1,4 @@
-"""The whole product learns: CartPole is solved with the default members."""
+"""The whole product learns: CartPole and Pendulum are solved with the default members."""
 
 from __future__ import annotations
 
@@ -28,3 +28,15 @@ def test_cart_pole_is_solved_with_the_default_members(seed: int) -> None:
     print(f"seed {seed}: {model.num_timesteps} steps, mean return {result.mean}")
     assert len(result.returns) == 20
     assert result.mean >= 475.0
+
+
+# A random player gets -1200 on average, and with -150 the pendulum is upright as soon as it can be.
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_pendulum_is_solved_with_the_default_members(seed: int) -> None:
+    model = adaqn.AdaSAC("Pendulum-v1", seed=seed).learn(10_000)
+    env = model.make_env()
+    result = adaqn.evaluate_policy(model, env, 20, deterministic=True, seed=1000)
+    env.close()
+    print(f"seed {seed}: mean return {result.mean}, selected {[round(m.selected, 2) for m in model.members]}")
+    assert len(result.returns) == 20
+    assert result.mean >= -250.0

@@ -6,7 +6,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from adaqn.api import DQN, SAC, AdaDQN, AdaDQNMax, AdaSAC, RandDQN, RandSAC
+    from adaqn.api import DEHB, DQN, SAC, SEARL, AdaDQN, AdaDQNMax, AdaSAC, RandDQN, RandomSearch, RandSAC
     from adaqn.hyperparameters import Convolution, Hyperparameters, grid
     from adaqn.runs.config import RunConfig
     from adaqn.training.evaluation import evaluate_policy
@@ -19,19 +19,24 @@ _HOMES = {
     "AdaDQNMax": "adaqn.api",
     "AdaSAC": "adaqn.api",
     "Convolution": "adaqn.hyperparameters",
+    "DEHB": "adaqn.api",
     "DQN": "adaqn.api",
     "Hyperparameters": "adaqn.hyperparameters",
     "RandDQN": "adaqn.api",
     "RandSAC": "adaqn.api",
+    "RandomSearch": "adaqn.api",
     "RunConfig": "adaqn.runs.config",
     "SAC": "adaqn.api",
+    "SEARL": "adaqn.api",
     "evaluate_policy": "adaqn.training.evaluation",
     "grid": "adaqn.hyperparameters",
 }
 
 __all__ = [
+    "DEHB",
     "DQN",
     "SAC",
+    "SEARL",
     "AdaDQN",
     "AdaDQNMax",
     "AdaSAC",
@@ -39,6 +44,7 @@ __all__ = [
     "Hyperparameters",
     "RandDQN",
     "RandSAC",
+    "RandomSearch",
     "RunConfig",
     "evaluate_policy",
     "grid",

@@ -12,7 +12,8 @@ import gymnasium
 import numpy as np
 
 from adaqn.agents import algorithm
-from adaqn.agents.protocol import Clock, MemberReport
+from adaqn.agents.protocol import Clock, MemberReport, Scheduled, TrialEnd
+from adaqn.agents.trials import TrialAgent
 from adaqn.checkpoint import CheckpointStore
 from adaqn.compilation import prepare_jax
 from adaqn.envs.actions import environment_actions
@@ -22,10 +23,12 @@ from adaqn.envs.spaces import observation_dtype
 from adaqn.errors import CheckpointError, UserError, count
 from adaqn.hyperparameters import Hyperparameters
 from adaqn.replay.making import make_replay
-from adaqn.runs.config import RunConfig
+from adaqn.runs.config import RunConfig, population_from
+from adaqn.runs.export import policy_path, write_policy
 from adaqn.runs.session import Output, RunSession
 from adaqn.runs.spaces import check_same_spaces, describe_spaces
 from adaqn.snapshot import Snapshot, read_snapshot, write_snapshot
+from adaqn.space import SearchSpace
 from adaqn.training.callbacks import as_callback
 from adaqn.training.trainer import Trainer
 
@@ -40,6 +43,8 @@ class Model:
         env: str | gymnasium.Env[Any, Any],
         members: Sequence[Hyperparameters | Mapping[str, Any]] | None = None,
         *,
+        space: SearchSpace | str | Mapping[str, Any] | None = None,
+        schedule: Sequence[Scheduled | Mapping[str, Any]] | str | Path | None = None,
         seed: int = 0,
         n_envs: int = 1,
         env_kwargs: Mapping[str, Any] | None = None,
@@ -47,27 +52,33 @@ class Model:
     ) -> None:
         """Make an agent for an environment, given by its id or as an object.
 
-        `members` are the hyperparameters to choose from; without them a default set is used. `settings` are what
+        `members` are the hyperparameters to choose from; without them a default set is used. With a `space`, by
+        name, as a mapping or as an object, members are drawn from it and move through it. A `schedule` says what
+        the one member of a DQN becomes, and when. `settings` are what
         all members share, such as `gamma` or `buffer_size`: the fields of `adaqn.agents.dqn.DQNSettings` or
         `adaqn.agents.sac_settings.SACSettings`.
         """
         prepare_jax()
         chosen = algorithm(self.algo)
-        self._hyperparameters = chosen.ensemble(members)
         self.settings = chosen.configure(settings)
         self.seed = count("seed", seed)
+        given = population_from(members, space, schedule)
         self._env_id = env if isinstance(env, str) else None
         self._env_kwargs = dict(env_kwargs or {})
-        environments = Environments.make(env, count("n_envs", n_envs, low=1), self._env_kwargs)
+        environments = Environments.make(env, chosen.environments(n_envs), self._env_kwargs)
         self.observation_space = environments.observation_space
         self.action_space = environments.action_space
-        agent = chosen.make(self.settings, self._hyperparameters, self.observation_space, self.action_space)
+        shape = self.observation_space.shape
+        self._population = chosen.population(given, self.settings, self.seed, lambda: shape)
+        agent = chosen.make(self.settings, self._population, self.observation_space, self.action_space)
         replay = make_replay(
             self.settings.buffer_size,
             environments.count,
             self.observation_space,
             self.action_space,
             agent.n_steps,
+            environments.frame_stack,
+            padding="zeros",
         )
         self._trainer = Trainer(agent, environments, replay, self.seed)
         self._predict_rng = np.random.default_rng(self.seed)
@@ -82,7 +93,9 @@ class Model:
             raise UserError("this run was made with an environment object, so it needs one again: pass env=")
         return model_class(config.algo)(
             where,
-            config.members,
+            config.members or None,
+            space=config.space,
+            schedule=config.schedule or None,
             seed=config.seed,
             n_envs=config.n_envs,
             env_kwargs=config.env_kwargs,
@@ -175,7 +188,7 @@ class Model:
             steps=steps,
             seed=self.seed,
             n_envs=self._trainer.environments.count,
-            members=self._hyperparameters,
+            **self._population._asdict(),
             settings=self.settings,
             **watching,
         )
@@ -247,6 +260,13 @@ class Model:
         )
         return file
 
+    def export(self, path: str | Path) -> Path:
+        """Write the policy alone to one file (`.npz` is added), which `adaqn.exported_policy` runs without JAX."""
+        file = policy_path(path)
+        weights = self._trainer.agent.policy_weights(self._trainer.state)
+        write_policy(file, weights, self.observation_space, self.action_space, env=self._env_id, algo=self.algo)
+        return file
+
     @classmethod
     def load(cls, path: str | Path, env: gymnasium.Env[Any, Any] | str | None = None) -> Model:
         """The agent that `save` wrote, for the environment it was trained in or the one given.
@@ -294,6 +314,43 @@ class DQN(Model):
     algo = "dqn"
 
 
+class SEARL(Model):
+    """Members that are judged by the returns they get when acting alone; the best of them acts in `predict`.
+
+    It needs a space of hyperparameters, and one environment whose episodes end: until the current one does, the
+    next member waits, and so does learning.
+    """
+
+    algo = "searl"
+
+
+class _Search(Model):
+    """Trial after trial within one run, each a fresh DQN with hyperparameters out of a space, which is required.
+
+    `predict`, `export` and evaluations use the best of the finished trials with the most steps; `members` has the
+    trial under way.
+    """
+
+    @property
+    def best_trial(self) -> TrialEnd | None:
+        """The trial that `predict` acts with, or None before one is finished that did not fail."""
+        agent = self._trainer.agent
+        assert isinstance(agent, TrialAgent), "all searches are made of trials"
+        return agent.best_trial(self._trainer.state)
+
+
+class RandomSearch(_Search):
+    """Trials with hyperparameters drawn at random, each for `trial_steps` steps."""
+
+    algo = "random-search"
+
+
+class DEHB(_Search):
+    """Differential evolution in the brackets of Hyperband: promising hyperparameters are given more steps."""
+
+    algo = "dehb"
+
+
 class AdaSAC(Model):
     """The Adaptive Soft Actor-Critic (Algorithm 2): the two members with the smallest losses make up the target."""
 
@@ -313,7 +370,7 @@ class SAC(Model):
 
 
 MODELS: dict[str, type[Model]] = {
-    model.algo: model for model in (AdaDQN, RandDQN, AdaDQNMax, DQN, AdaSAC, RandSAC, SAC)
+    model.algo: model for model in (AdaDQN, RandDQN, AdaDQNMax, DQN, SEARL, RandomSearch, DEHB, AdaSAC, RandSAC, SAC)
 }
 
 

@@ -53,6 +53,7 @@ _COMMANDS = {
     "resume": "go on with a run that was interrupted",
     "evaluate": "play episodes with a trained agent, and film them if you like",
     "picture": "draw a run: learning curve, losses, which member was target when",
+    "export": "write the policy to a file that needs only NumPy to run",
 }
 
 
@@ -68,7 +69,8 @@ def _dispatch(arguments: list[str]) -> int:
     command, rest = arguments[0], arguments[1:]
     if command not in _COMMANDS:
         raise UserError(f"unknown command {command!r}{nearest(command, _COMMANDS)} (commands: {', '.join(_COMMANDS)})")
-    return {"train": _train, "resume": _resume, "evaluate": _evaluate, "picture": _picture}[command](rest)
+    run = {"train": _train, "resume": _resume, "evaluate": _evaluate, "picture": _picture, "export": _export}[command]
+    return run(rest)
 
 
 def _overview() -> str:
@@ -112,6 +114,7 @@ def _train(arguments: list[str]) -> int:
         help="hyperparameters and their values; the members are all combinations, "
         "for example: hidden=100x100,200x200 learning_rate=3e-4,1e-3 optimizer.eps=1e-8,1e-4",
     )
+    commands.add_member_flags(members)
     commands.add_settings_flags(parser.add_argument_group("settings of the algorithm"), base)
     output = parser.add_argument_group("output")
     output.add_argument("--run-dir", metavar="DIR", default=None, help="where the run is written (default: nowhere)")
@@ -161,6 +164,18 @@ def _picture(arguments: list[str]) -> int:
 
     print(draw_run(parsed.run_dir, parsed.output))
     return 0
+
+
+def _export(arguments: list[str]) -> int:
+    parser = _Parser(prog="adaqn export", description="Write the learned policy to a file that needs only NumPy.")
+    parser.add_argument("source", metavar="DIR|FILE", type=Path, help="a run's directory, or a saved agent")
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="default: policy.npz in the directory")
+    parser.add_argument("--force", action="store_true", help="overwrite FILE if it exists")
+    parsed = parser.parse_strictly(arguments)
+    _use_one_thread()
+    from adaqn import commands
+
+    return commands.export(parsed)
 
 
 def _use_one_thread() -> None:

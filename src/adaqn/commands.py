@@ -17,7 +17,9 @@ from adaqn.api import Model, open_run
 from adaqn.errors import UserError
 from adaqn.hyperparameters import grid, layers_from_text
 from adaqn.runs.config import RunConfig, as_mapping, read_config, yaml_value
+from adaqn.runs.export import policy_path
 from adaqn.runs.session import Output, RunSession
+from adaqn.space import named_spaces
 from adaqn.training.evaluation import evaluate_policy
 
 _RUN_FLAGS = {
@@ -60,6 +62,13 @@ def add_run_flags(group: Any, base: Mapping[str, Any]) -> None:
     _add_flag(group, "env_kwargs", str, "arguments of the environment, as YAML: '{continuous: false}'")
 
 
+def add_member_flags(group: Any) -> None:
+    """Where members come from, besides --grid."""
+    names = ", ".join(named_spaces())
+    _add_flag(group, "space", str, f"draw members from a space and let them move through it: {names}, or a YAML file")
+    _add_flag(group, "schedule", str, "a YAML file with the hyperparameters of a dqn over time (see adaqn schedule)")
+
+
 def add_settings_flags(group: Any, base: Mapping[str, Any]) -> None:
     """A flag for each setting of the algorithm."""
     chosen = algorithm(base["algo"])
@@ -67,14 +76,21 @@ def add_settings_flags(group: Any, base: Mapping[str, Any]) -> None:
     for field in dataclasses.fields(chosen.settings):
         value = given.get(field.name, field.default)
         shown = "" if value is None else f" (default: {value})"
-        kind = {"int": int, "float": float, "str": str}[str(field.type).split(" ")[0]]
+        kind = {"int": int, "float": float, "str": str, "bool": _boolean}[str(field.type).split(" ")[0]]
         choices = field.metadata["choices"]
         names = f": {', '.join(choices())}" if choices else ""
         _add_flag(group, field.name, kind, field.metadata["help"] + names + shown)
 
 
-def _add_flag(group: Any, name: str, kind: type, text: str) -> None:
-    metavar = {int: "N", float: "X", str: "NAME"}[kind]
+def _boolean(text: str) -> bool:
+    values = {"true": True, "yes": True, "false": False, "no": False}
+    if text.lower() not in values:
+        raise argparse.ArgumentTypeError(f"must be true or false, but got {text!r}")
+    return values[text.lower()]
+
+
+def _add_flag(group: Any, name: str, kind: Any, text: str) -> None:
+    metavar = {int: "N", float: "X", str: "NAME", _boolean: "true|false"}[kind]
     group.add_argument(
         f"--{name.replace('_', '-')}",
         type=kind,
@@ -119,6 +135,7 @@ def _with_flags(base: dict[str, Any], flags: dict[str, Any]) -> dict[str, Any]:
     values |= {name: value for name, value in flags.items() if name in _RUN_FLAGS}
     if "env_kwargs" in flags:
         values["env_kwargs"] = yaml_value("--env-kwargs", flags["env_kwargs"])
+    values |= {name: flags[name] for name in ("space", "schedule") if name in flags}
     if "grid" in flags:
         values["members"] = [member.to_dict() for member in grid(**_columns(flags["grid"]))]
     return values
@@ -159,9 +176,8 @@ def evaluate(flags: argparse.Namespace) -> int:
     video = None
     if flags.video is not None:
         video = checked_video_path(folder / "video.mp4" if flags.video == Path("") else flags.video)
-        if video.exists() and not flags.force:
-            raise UserError(f"{video} exists already; add --force to overwrite it, or name another file")
-    model = Model.from_run(flags.source) if flags.source.is_dir() else Model.load(flags.source)
+        _require_free(video, flags.force)
+    model = _agent(flags.source)
     env = model.make_env()
     result = evaluate_policy(model, env, flags.episodes, deterministic=True, seed=flags.seed)
     env.close()
@@ -175,3 +191,22 @@ def evaluate(flags: argparse.Namespace) -> int:
         print(f"video: {video}")
     sys.stdout.flush()
     return 0
+
+
+def export(flags: argparse.Namespace) -> int:
+    """`adaqn export`."""
+    folder = flags.source if flags.source.is_dir() else flags.source.parent
+    path = policy_path(folder / "policy.npz" if flags.output is None else flags.output)
+    _require_free(path, flags.force)
+    print(_agent(flags.source).export(path))
+    return 0
+
+
+def _agent(source: Path) -> Model:
+    """The agent of a run, or one that was saved."""
+    return Model.from_run(source) if source.is_dir() else Model.load(source)
+
+
+def _require_free(path: Path, force: bool) -> None:
+    if path.exists() and not force:
+        raise UserError(f"{path} exists already; add --force to overwrite it, or name another file")

@@ -44,6 +44,7 @@ class Ensemble:
     observation_shape: tuple[int, ...]
     outputs: int
     grouped: bool = True  # False: every member is a group of its own, as a check of the grouping
+    scale: float = 1.0  # what observations are multiplied by: 1 / 255 for images of bytes
 
     @classmethod
     def of(
@@ -52,11 +53,12 @@ class Ensemble:
         observation_shape: tuple[int, ...],
         outputs: int,
         grouped: bool = True,
+        scale: float = 1.0,
     ) -> Ensemble:
         """The ensemble of these members."""
         for member in members:
             check_options(member)
-        return cls(tuple(m.architecture for m in members), observation_shape, outputs, grouped)
+        return cls(tuple(m.architecture for m in members), observation_shape, outputs, grouped, scale)
 
     @property
     def size(self) -> int:
@@ -77,7 +79,8 @@ class Ensemble:
     def networks(self) -> tuple[Network, ...]:
         """The network of each group."""
         return tuple(
-            Network(self.architectures[group[0]], self.observation_shape, self.outputs) for group in self.groups
+            Network(self.architectures[group[0]], self.observation_shape, self.outputs, self.scale)
+            for group in self.groups
         )
 
     @cached_property
@@ -90,6 +93,19 @@ class Ensemble:
         laid_out = np.concatenate([np.asarray(group) for group in self.groups])
         return group_of, place_of, np.argsort(laid_out).astype(np.int32)
 
+    def network(self, member: int) -> Network:
+        """The network of a member."""
+        return self.networks[int(self._places[0][member])]
+
+    def member(self, parameters: EnsembleParameters, member: int) -> Array:
+        """The parameters of one member, whose index is known. [P]"""
+        group, place = (int(of[member]) for of in self._places[:2])
+        return parameters[group][place]
+
+    def alone(self, member: int) -> Ensemble:
+        """The ensemble of this member only."""
+        return Ensemble((self.architectures[member],), self.observation_shape, self.outputs, False, self.scale)
+
     @property
     def parameter_count(self) -> int:
         """The parameters of all members together."""
@@ -97,20 +113,25 @@ class Ensemble:
 
     def init(self, members: Sequence[Hyperparameters], rng: np.random.Generator) -> EnsembleState:
         """Fresh parameters and optimizers. Draws go member by member, so that grouping changes no weight."""
-        networks = {k: network for group, network in zip(self.groups, self.networks, strict=True) for k in group}
-        weights = [networks[k].init(rng) for k in range(self.size)]
+        weights = [self.network(k).init(rng) for k in range(self.size)]
         keys = rng.integers(2**32, size=(self.size, 2), dtype=np.uint32)
-        state = []
-        for group, network in zip(self.groups, self.networks, strict=True):
-            rows = list(group)
-            names = network.architecture.optimizer_options
-            values = [dict(members[k].optimizer_options) for k in rows]
-            parameters = jnp.asarray(np.stack([weights[k] for k in rows]))
-            learning_rate = jnp.asarray([members[k].learning_rate for k in rows], jnp.float32)
-            options = {name: jnp.asarray([v[name] for v in values], jnp.float32) for name in names}
-            optimizer = _optimizer_init(network)(parameters, learning_rate, options, jnp.asarray(keys[rows]))
-            state.append(GroupState(parameters, optimizer, learning_rate, options))
-        return tuple(state)
+        return tuple(
+            fresh_members(
+                network, [members[k] for k in group], np.stack([weights[k] for k in group]), keys[list(group)]
+            )
+            for group, network in zip(self.groups, self.networks, strict=True)
+        )
+
+    def split(self, state: EnsembleState) -> list[GroupState]:
+        """The members one by one, each as a group of one, in NumPy, which compiles nothing for new shapes."""
+        places = zip(*self._places[:2], strict=True)
+        return [jax.tree.map(lambda leaf, p=place: _row(leaf, p), state[group]) for group, place in places]
+
+    def join(self, members: Sequence[GroupState]) -> EnsembleState:
+        """The inverse of `split`: the state of an ensemble from groups of one."""
+        return tuple(
+            jax.tree.map(lambda *leaves: _stacked(leaves), *(members[k] for k in group)) for group in self.groups
+        )
 
     def parameters(self, state: EnsembleState) -> EnsembleParameters:
         """The online parameters of all members."""
@@ -210,6 +231,32 @@ def _member_update(
         return member._replace(parameters=parameters, optimizer=optimizer_state), prediction
 
     return step
+
+
+def fresh_members(
+    network: Network, members: Sequence[Hyperparameters], parameters: np.ndarray, keys: np.ndarray
+) -> GroupState:
+    """A group with these parameters [g, P] and new optimizers; keys [g, 2] are for those that draw."""
+    names = network.architecture.optimizer_options
+    values = [dict(member.optimizer_options) for member in members]
+    rate = jnp.asarray([member.learning_rate for member in members], jnp.float32)
+    options = {name: jnp.asarray([v[name] for v in values], jnp.float32) for name in names}
+    weights = jnp.array(parameters, copy=True)
+    return GroupState(weights, _optimizer_init(network)(weights, rate, options, jnp.asarray(keys)), rate, options)
+
+
+def _row(leaf: Array, place: int) -> Any:
+    """One row of an array as [1, ...]; random keys stay what they are."""
+    if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+        return leaf[place : place + 1]
+    return np.asarray(leaf)[place : place + 1]
+
+
+def _stacked(rows: Sequence[Any]) -> Array:
+    if isinstance(rows[0], np.ndarray):
+        return jnp.array(np.concatenate(rows), copy=True)
+    # Random keys, or arrays that were just made.
+    return rows[0] if len(rows) == 1 else jnp.concatenate([jnp.asarray(row) for row in rows])
 
 
 @cache

@@ -89,7 +89,7 @@ def test_what_acted_is_told_at_the_target_update_and_counted_anew() -> None:
     run, rng = started(agent, target=2), np.random.default_rng(0)
     for n in (5, 2):
         run, _ = agent.act(run, np.zeros((n, 1), np.float32), CLOCK, rng)
-    run, event = agent.perform(run, Operation.TARGET_UPDATE, CLOCK, rng)
+    run, (event,) = agent.perform(run, Operation.TARGET_UPDATE, CLOCK, rng)
     assert event.acted == (0, 0, 7)
     assert run.learning.acted.tolist() == [0, 0, 0]
 

@@ -66,7 +66,7 @@ def test_a_member_with_broken_parameters_is_never_the_target_and_reported_once(s
     events = []
     for _ in range(20):
         run = agent.update(run, Operation.UPDATE, some_batch(rng), CLOCK, rng)
-        run, event = agent.perform(run, Operation.TARGET_UPDATE, CLOCK, rng)
+        run, (event,) = agent.perform(run, Operation.TARGET_UPDATE, CLOCK, rng)
         events.append(event)
     assert [event.target for event in events] == [0] * 20
     assert [event.newly_diverged for event in events] == [(1,)] + [()] * 19
@@ -122,7 +122,7 @@ def test_a_loss_that_overflows_is_noticed_at_once_though_the_parameters_are_fini
     assert run.learning.diverged.tolist() == [False, True]
     for _ in range(20):
         run, _ = agent.act(run, np.zeros((1, 2), np.float32), CLOCK, rng)
-    run, event = agent.perform(run, Operation.TARGET_UPDATE, CLOCK, rng)
+    run, (event,) = agent.perform(run, Operation.TARGET_UPDATE, CLOCK, rng)
     assert (event.target, event.acted, event.newly_diverged) == (0, (20, 0), (1,))
 
 
@@ -131,14 +131,14 @@ def test_a_target_that_overflows_does_not_take_the_others_along() -> None:
     rng = np.random.default_rng(0)
     # 1e30 is finite, its square is not: this shows only when values and errors are computed.
     run = with_parameters(agent.init(0), member=0, value=1e30)
-    run, event = agent.perform(run, Operation.TARGET_UPDATE, CLOCK, rng)
+    run, (event,) = agent.perform(run, Operation.TARGET_UPDATE, CLOCK, rng)
     assert (event.target, event.newly_diverged) == (0, ())
     before = np.array(run.learning.ensemble[0].parameters[1])
     for _ in range(3):
         run = agent.update(run, Operation.UPDATE, some_batch(rng), CLOCK, rng)
     assert run.learning.diverged.tolist() == [True, False]
     assert np.array_equal(run.learning.ensemble[0].parameters[1], before)
-    run, event = agent.perform(run, Operation.TARGET_UPDATE, CLOCK, rng)
+    run, (event,) = agent.perform(run, Operation.TARGET_UPDATE, CLOCK, rng)
     assert (event.target, event.newly_diverged, event.cumulated_loss) == (1, (0,), (math.inf, 0.0))
     run = agent.update(run, Operation.UPDATE, some_batch(rng), CLOCK, rng)
     assert not np.array_equal(run.learning.ensemble[0].parameters[1], before)

@@ -41,7 +41,7 @@ def lived(agent: DQNAgent, run: EnsembleRun, rng: np.random.Generator, rounds: i
         run, actions = agent.update_and_act(run, Operation.UPDATE, batch, x[:3], Clock(step, step, 100), rng)
         seen.append(actions.tolist())
         if step % 4 == 3:
-            run, event = agent.perform(run, Operation.TARGET_UPDATE, Clock(step, step, 100), rng)
+            run, (event,) = agent.perform(run, Operation.TARGET_UPDATE, Clock(step, step, 100), rng)
             seen.append(event)
     return run, seen
 

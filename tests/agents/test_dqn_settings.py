@@ -10,6 +10,7 @@ import pytest
 
 from adaqn.agents import algorithm, algorithms
 from adaqn.agents.dqn import DQNSettings
+from adaqn.agents.protocol import Population
 from adaqn.errors import UserError
 from adaqn.hyperparameters import Hyperparameters
 
@@ -70,8 +71,9 @@ def test_algorithms_are_names_for_settings_and_members(name: str, selection: str
     found = algorithm(name)
     assert found.configure({}).selection == selection
     assert found.configure({"gamma": 0.5}) == DQNSettings(selection=selection, gamma=0.5)
-    assert len(found.members) == members
-    assert found.ensemble(None) == found.members
+    population = found.population(Population(), found.configure({}), 0, lambda: (4,))
+    assert population.members == found.members((4,))
+    assert len(population.members) == members
     assert (found.copies == 1) is one
 
 
@@ -81,7 +83,8 @@ def test_an_unknown_algorithm_or_setting_is_told() -> None:
     with pytest.raises(UserError, match=r"unknown setting 'gama'; did you mean 'gamma'\?"):
         algorithm("dqn").configure({"gama": 0.9})
     with pytest.raises(UserError, match=r"^this algorithm trains exactly one member, but got 2 "):
-        algorithm("dqn").ensemble([Hyperparameters()] * 2)
+        dqn = algorithm("dqn")
+        dqn.population(Population(members=(Hyperparameters(),) * 2), dqn.configure({}), 0, lambda: (4,))
 
 
 def test_every_setting_says_what_it_is() -> None:

@@ -59,7 +59,9 @@ def parameters_of(run: EnsembleRun) -> list[list[float]]:
 
 
 def target_update(agent: DQNAgent, run: EnsembleRun) -> tuple[EnsembleRun, TargetUpdate]:
-    return agent.perform(run, Operation.TARGET_UPDATE, Clock(step=7), RNG)
+    run, (event,) = agent.perform(run, Operation.TARGET_UPDATE, Clock(step=7), RNG)
+    assert isinstance(event, TargetUpdate)
+    return run, event
 
 
 def test_bellman_target_by_hand() -> None:

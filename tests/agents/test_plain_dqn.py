@@ -95,7 +95,7 @@ def test_one_member_follows_a_plain_dqn() -> None:
         cumulated += loss
         np.testing.assert_allclose(run.learning.last_loss, [loss], rtol=1e-3)
         if update % INTERVAL == 0:
-            run, event = agent.perform(run, Operation.TARGET_UPDATE, Clock(update, update, UPDATES), rng)
+            run, (event,) = agent.perform(run, Operation.TARGET_UPDATE, Clock(update, update, UPDATES), rng)
             np.testing.assert_allclose(event.cumulated_loss, [cumulated], rtol=1e-4)
             plain.target, cumulated = [layer.copy() for layer in plain.layers], 0.0
     ours = np.array(run.learning.ensemble[0].parameters[0])

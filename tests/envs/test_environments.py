@@ -118,6 +118,30 @@ def test_returns_are_summed_in_double_precision_for_each_environment() -> None:
     assert finished == [FinishedEpisode(1, sum([0.1] * 7), 7), FinishedEpisode(0, sum([0.1] * 10), 10)]
 
 
+def test_rewards_are_clipped_to_the_bound_that_an_environment_states_but_returns_are_not() -> None:
+    class Bounded(Scripted):
+        learning_reward_bound = 2.0
+
+        def reward(self) -> float:
+            return [5.0, -7.0, 1.5][self.step_number - 1]
+
+    environments, rng = started(Bounded(length=3))
+    rewards = [environments.step(zeros(environments), rng).reward.tolist() for _ in range(3)]
+    assert rewards == [[2.0], [-2.0], [1.5]]
+    assert environments.finished == [FinishedEpisode(0, -0.5, 3)]
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "expected"),
+    [((8, 8, 6), np.uint8, 3), ((8, 8, 4), np.uint8, 1), ((8, 8, 6), np.float32, 1), ((6,), np.uint8, 1)],
+)
+def test_only_images_of_bytes_can_be_stacks(shape: tuple[int, ...], dtype: type, expected: int) -> None:
+    env = Scripted(observation_space=spaces.Box(0, 1, shape, dtype))
+    assert Environments([env], owned=False).frame_stack == 1
+    env.frame_stack = 3  # pyright: ignore[reportAttributeAccessIssue]
+    assert Environments([env], owned=False).frame_stack == expected
+
+
 def test_types_of_transitions() -> None:
     environments, rng = started(Scripted())
     row = environments.step(zeros(environments), rng)

@@ -11,6 +11,7 @@ from adaqn.envs.spaces import (
     require_box_actions,
     require_box_observations,
     require_discrete_actions,
+    require_observations,
 )
 from adaqn.errors import UserError
 
@@ -36,6 +37,20 @@ def test_fitting_spaces_are_returned() -> None:
 def test_other_observations_are_named(space: spaces.Space, kind: str) -> None:
     with pytest.raises(UserError, match=f"the observation space must be a Box, but it is a {kind} "):
         require_box_observations(space)
+
+
+@pytest.mark.parametrize("shape", [(4,), (3, 4), (84, 84, 4)])
+@pytest.mark.parametrize("dtype", [np.uint8, np.float64])
+def test_vectors_and_images_can_be_observed(shape: tuple[int, ...], dtype: type) -> None:
+    space = spaces.Box(0, 1, shape, dtype)
+    assert require_observations(space) is space
+
+
+def test_more_than_images_and_other_kinds_cannot_be_observed() -> None:
+    with pytest.raises(UserError, match=r"\(height, width, channels\), but their shape is \(2, 8, 8, 3\)$"):
+        require_observations(spaces.Box(0, 255, (2, 8, 8, 3), np.uint8))
+    with pytest.raises(UserError, match="must be a Box, but it is a Discrete"):
+        require_observations(spaces.Discrete(3))
 
 
 def test_actions_of_the_other_kind_are_named() -> None:

@@ -15,27 +15,43 @@ from pathlib import Path
 import pytest
 
 KILLED_RUN = Path(__file__).with_name("killed_run.py")
-STEPS = 900
+DISCRETE = {
+    "algo": "adadqn",
+    "steps": "900",
+    "learning-starts": "100",
+    "buffer-size": "400",
+    "target-update-interval": "50",
+    "exploration-steps": "200",
+    "checkpoint-interval": "200",
+    "eval-interval": "300",
+    "grid": "hidden=8x8,12",
+}
+CONTINUOUS = {
+    "algo": "adasac",
+    "steps": "450",
+    "learning-starts": "60",
+    "buffer-size": "200",
+    "batch-size": "8",
+    "actor-hidden": "8",
+    "selection-interval": "50",
+    "checkpoint-interval": "100",
+    "eval-interval": "200",
+    "grid": "learning_rate=1e-3,1e-2,3e-3 hidden=8",
+}
+WATCHING = {"log-interval": "100", "eval-episodes": "2"}
+SETTINGS = {
+    "CartPole-v1": DISCRETE,
+    "LunarLander-v3": DISCRETE,
+    "Pendulum-v1": CONTINUOUS,
+    "Hopper-v5": CONTINUOUS,
+}
 
 
 def arguments(env: str, n_envs: int, run_dir: Path, **changes: str) -> list[str]:
-    flags = {
-        "env": env,
-        "steps": str(STEPS),
-        "n-envs": str(n_envs),
-        "seed": "7",
-        "learning-starts": "100",
-        "buffer-size": "400",
-        "target-update-interval": "50",
-        "exploration-steps": "200",
-        "checkpoint-interval": "200",
-        "log-interval": "100",
-        "eval-interval": "300",
-        "eval-episodes": "2",
-        "run-dir": str(run_dir),
-    } | changes
-    return ["train", *(part for name, value in flags.items() for part in (f"--{name}", value)), "--quiet",
-            "--grid", "hidden=8x8,12"]  # fmt: skip
+    flags = (
+        SETTINGS[env] | {"env": env, "n-envs": str(n_envs), "seed": "7", "run-dir": str(run_dir)} | WATCHING | changes
+    )
+    return ["train", "--quiet", *(part for name, value in flags.items() for part in (f"--{name}", *value.split()))]
 
 
 def adaqn(*given: str, before: list[str] | None = None) -> subprocess.CompletedProcess[str]:
@@ -72,6 +88,11 @@ CASES = [
     *(("CartPole-v1", 1, *point) for point in POINTS),
     *((*kind, *point) for kind in (("CartPole-v1", 3), ("LunarLander-v3", 1), ("LunarLander-v3", 3))
       for point in (POINTS[1], POINTS[3])),
+    ("Pendulum-v1", 1, "step", "317"),
+    ("Pendulum-v1", 1, "fsync", "14"),
+    ("Pendulum-v1", 3, "replace", "4"),
+    ("Hopper-v5", 1, "replace", "4"),
+    ("Hopper-v5", 3, "step", "317"),
 ]  # fmt: skip
 
 

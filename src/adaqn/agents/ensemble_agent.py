@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
-from adaqn.agents.protocol import Clock, MemberReport
+from adaqn.agents.evolving import Evolution, Inheritance, inheritance
+from adaqn.agents.protocol import Clock, Generation, MemberReport, Newcomer
 from adaqn.agents.schedules import linear
 from adaqn.agents.state_arrays import state_from_arrays, state_to_arrays
 from adaqn.ensemble import Ensemble
+from adaqn.envs.environments import FinishedEpisode
 from adaqn.errors import AllMembersDiverged
+from adaqn.evolution import Child
 from adaqn.hyperparameters import Hyperparameters
 
 
@@ -22,24 +27,46 @@ class EnsembleRun(NamedTuple):
     members: tuple[Hyperparameters, ...]
     programs: Any  # compiled functions, the same object for equal architectures
     learning: Any  # the algorithm's state, a tuple of arrays
+    generation: int = 0
+    evaluation: Any = None  # where members are evaluated one by one: how far that is, not in arrays
+
+
+# What is known of each member, and what a child begins with: its parent's, or nothing.
+_PER_MEMBER = {
+    "cumulated_loss": "parent's",
+    "compared_loss": "parent's",
+    "last_loss": "parent's",
+    "diverged": "nothing",
+    "reported": "nothing",
+    "selections": "nothing",
+}
 
 
 class EnsembleAgent:
     """The part of an agent that does not depend on how it acts and what its critics learn from.
 
-    A subclass has `_start`, and its state has at least the arrays `selected`, `compared_loss`, `last_loss`,
-    `selections` and `diverged`.
+    A subclass has `_start`, `_programs` and `_inherited`, and its state has at least the arrays of `_PER_MEMBER`,
+    `selected`, `target_updates` and `discount`.
     """
 
     sums_up_selections = False
+    extra_tables: tuple[str, ...] = ()
 
     def __init__(
-        self, settings: Any, members: tuple[Hyperparameters, ...], input_shape: tuple[int, ...], outputs: int
+        self,
+        settings: Any,
+        members: tuple[Hyperparameters, ...],
+        input_shape: tuple[int, ...],
+        outputs: int,
+        evolution: Evolution | None = None,
+        scale: float = 1.0,
     ) -> None:
         self.settings = settings
+        self.evolution = evolution
         self._members = members
         self._input_shape = input_shape
         self._outputs = outputs
+        self._scale = scale
 
     @property
     def batch_size(self) -> int:
@@ -58,14 +85,69 @@ class EnsembleAgent:
 
     def ensemble_of(self, members: tuple[Hyperparameters, ...]) -> Ensemble:
         """The ensemble of these members for the spaces of this run."""
-        return Ensemble.of(members, self._input_shape, self._outputs)
+        # A group has one program for all; where members come and go, each has its own.
+        return Ensemble.of(members, self._input_shape, self._outputs, grouped=self.evolution is None, scale=self._scale)
+
+    def describe(self) -> list[str]:
+        """Nothing that the table of the members does not tell."""
+        return []
 
     def init(self, seed: int) -> EnsembleRun:
         """The state at step 0."""
         return self._start(self._members, seed)
 
     def _start(self, members: tuple[Hyperparameters, ...], seed: int) -> EnsembleRun:
+        """The state of these members with fresh weights."""
         raise NotImplementedError
+
+    def _programs(self, members: tuple[Hyperparameters, ...]) -> Any:
+        """The compiled functions for these members."""
+        raise NotImplementedError
+
+    def _inherited(self, state: EnsembleRun, heirs: Inheritance, rng: np.random.Generator) -> Any:
+        """The algorithm's state with the networks of the next members."""
+        raise NotImplementedError
+
+    def children(self, state: EnsembleRun, clock: Clock, rng: np.random.Generator) -> tuple[Child, ...]:
+        """The next member of every slot, by the fitness of those there are; those who diverged go first."""
+        assert self.evolution is not None, "only planned where members are replaced"
+        return self.evolution.children(rng, state.members, self.fitness(state), clock.step)
+
+    def fitness(self, state: EnsembleRun) -> np.ndarray:
+        """What members are compared by in a generation: their cumulated losses, inf for those who diverged. [K]"""
+        return self.unless_diverged(state, np.asarray(state.learning.cumulated_loss))
+
+    def unless_diverged(self, state: EnsembleRun, values: np.ndarray) -> np.ndarray:
+        """The values [K] of those whose parameters are finite, of whom there must be one, and inf for the others."""
+        ensemble = self.ensemble_of(state.members)
+        finite = [np.isfinite(member.parameters).all() for member in ensemble.split(state.learning.ensemble)]
+        learning = state.learning._replace(diverged=np.asarray(state.learning.diverged) | ~np.array(finite))
+        self.require_living(state._replace(learning=learning))
+        return np.where(learning.diverged, np.inf, values)
+
+    def replace_members(
+        self, state: EnsembleRun, children: tuple[Child, ...], clock: Clock, rng: np.random.Generator
+    ) -> tuple[EnsembleRun, Generation]:
+        """Put children in the places of those who go; a survivor keeps its slot and all that is known of it."""
+        members = tuple(child.hyperparameters for child in children)
+        old, new = self.ensemble_of(state.members), self.ensemble_of(members)
+        heirs = inheritance(rng, old, new, children, self.settings.reset_weights)
+        learning = self._inherited(state, heirs, rng)
+        parent = np.array([child.parent for child in children])
+        is_new = np.array([child.mutation is not None for child in children])
+        changed: dict[str, Any] = {"discount": jnp.asarray(self.discounts(members))}
+        for name in _PER_MEMBER.keys() & set(learning._fields):
+            values = np.asarray(getattr(learning, name))
+            begin = values[parent] if _PER_MEMBER[name] == "parent's" else np.zeros_like(values)
+            changed[name] = jnp.asarray(np.where(is_new, begin, values))
+        run = EnsembleRun(members, self._programs(members), learning._replace(**changed), state.generation + 1)
+        newcomers = tuple(Newcomer(*child) for child in children)
+        return run, Generation(clock.step, run.generation, newcomers)
+
+    def episodes_ended(self, state: EnsembleRun, episodes: Sequence[FinishedEpisode], clock: Clock) -> EnsembleRun:
+        """What members did in an episode does not matter here: they are judged by their losses."""
+        del episodes, clock
+        return state
 
     def discounts(self, members: tuple[Hyperparameters, ...]) -> np.ndarray:
         """γ_k of each member, by default γ̄. [K]"""
@@ -90,13 +172,13 @@ class EnsembleAgent:
 
     def metrics(self, state: EnsembleRun, clock: Clock) -> dict[str, float]:
         """Scalars for the logs."""
+        del clock
         learning = state.learning
         losses, diverged = jax.device_get((learning.last_loss, learning.diverged))
         target = self.target_member(state)
         tags = {
             "train/loss": float(losses[target]),
             "train/learning_rate": state.members[target].learning_rate,
-            "ada/behaviour_rate": self.behaviour_epsilon(clock),
             "ada/target_member": float(target),
             "ada/diverged": float(diverged.sum()),
         }
@@ -106,8 +188,7 @@ class EnsembleAgent:
         """The members as they stand."""
         learning = state.learning
         losses, selections, diverged = jax.device_get((learning.compared_loss, learning.selections, learning.diverged))
-        # As many members are chosen each time as the target is made of.
-        chosen = max(1, int(selections.sum()) // len(learning.selected.members))
+        chosen = max(1, int(learning.target_updates))
         return tuple(
             MemberReport(
                 member,
@@ -121,10 +202,11 @@ class EnsembleAgent:
 
     def to_arrays(self, state: EnsembleRun) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """All of the state as named arrays and JSON."""
-        return state_to_arrays(state.learning), {"members": [member.to_dict() for member in state.members]}
+        members = [member.to_dict() for member in state.members]
+        return state_to_arrays(state.learning), {"members": members, "generation": state.generation}
 
     def from_arrays(self, arrays: dict[str, np.ndarray], meta: dict[str, Any]) -> EnsembleRun:
         """The state that `to_arrays` was given."""
         members = tuple(Hyperparameters.from_dict(member) for member in meta["members"])
         empty = self._start(members, seed=0)
-        return empty._replace(learning=state_from_arrays(empty.learning, arrays))
+        return empty._replace(learning=state_from_arrays(empty.learning, arrays), generation=meta["generation"])

@@ -12,14 +12,19 @@ import dataclasses
 import enum
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import gymnasium
 import numpy as np
 
-from adaqn.errors import UserError, unknown_name
-from adaqn.hyperparameters import Hyperparameters, members_from
+from adaqn.envs.environments import FinishedEpisode
+from adaqn.errors import UserError, count, unknown_name
+from adaqn.hyperparameters import Hyperparameters
+from adaqn.networks.network import Network
 from adaqn.replay.protocol import Batch
+from adaqn.space import SearchSpace
+
+_FOR_MEMBERS = 0x6D656D62  # keeps the draw of the first members apart from all else that a seed decides
 
 
 class Clock(NamedTuple):
@@ -37,6 +42,10 @@ class Operation(enum.Enum):
     UPDATE = enum.auto()  # one gradient step of every member on a fresh batch
     ACTOR_UPDATE = enum.auto()  # the same, and then one of the actor on that batch
     TARGET_UPDATE = enum.auto()  # choose the target member and renew the target, or sum up how often it was done
+    GENERATION = enum.auto()  # a target update, and members are replaced by children of others
+    EPISODE_END = enum.auto()  # an episode in the evaluation of one member is over
+    NEXT_MEMBER = enum.auto()  # the evaluation of one member is over, that of another begins
+    NEW_TRIAL = enum.auto()  # a search gives up its agent and starts another
 
     @property
     def needs_batch(self) -> bool:
@@ -58,7 +67,55 @@ class TargetUpdate(NamedTuple):
     selected: tuple[float, ...] | None = None  # [K] share of the updates with it in the target, where that is many
 
 
-Event = TargetUpdate  # a union, as soon as there are generations and trials
+class Newcomer(NamedTuple):
+    """A member of a generation and where it comes from."""
+
+    hyperparameters: Hyperparameters
+    parent: int | None  # the slot of the member that it descends from, or is
+    mutation: str | None  # None: the same member as before
+
+
+class Generation(NamedTuple):
+    """Members were replaced by children of others."""
+
+    step: int
+    number: int
+    members: tuple[Newcomer, ...]  # [K]
+
+
+class MemberEvaluation(NamedTuple):
+    """An episode that one member played alone."""
+
+    step: int
+    generation: int
+    member: int
+    total: float
+    length: int
+
+
+class TrialEnd(NamedTuple):
+    """A trial of a search is over."""
+
+    number: int
+    hyperparameters: Hyperparameters
+    fidelity: int  # steps that it was given
+    first_step: int  # of the run, where the trial began
+    last_step: int
+    fitness: float | None  # its mean return, None if it failed
+    origin: dict[str, Any]  # what the search says about it
+
+
+class TrialStart(NamedTuple):
+    """A search begins a trial: in new episodes, and with an empty replay buffer unless it is kept."""
+
+    step: int
+    number: int
+    hyperparameters: Hyperparameters
+    fidelity: int
+    keeps_replay: bool
+
+
+Event = TargetUpdate | Generation | MemberEvaluation | TrialEnd | TrialStart
 
 
 class MemberReport(NamedTuple):
@@ -71,16 +128,50 @@ class MemberReport(NamedTuple):
     diverged: bool
 
 
+class PolicyWeights(NamedTuple):
+    """The learned policy as a network, for use without the agent."""
+
+    # The action with the largest output, or the tanh of the first half of the outputs.
+    kind: Literal["greedy", "tanh-gaussian"]
+    network: Network
+    parameters: np.ndarray  # [P]
+    hyperparameters: Hyperparameters  # that it was trained with
+
+
+class Scheduled(NamedTuple):
+    """The hyperparameters that a run has from some step on."""
+
+    step: int
+    hyperparameters: Hyperparameters
+
+
+class Population(NamedTuple):
+    """What is trained: members, and what they may become."""
+
+    members: tuple[Hyperparameters, ...] = ()
+    space: SearchSpace | None = None  # where given, members move through it, or are drawn from it
+    schedule: tuple[Scheduled, ...] = ()  # where given, the one member follows it; steps ascend
+
+
+def as_population(given: Population | tuple[Hyperparameters, ...]) -> Population:
+    """The population, or one of members that stay what they are."""
+    return given if isinstance(given, Population) else Population(members=given)
+
+
 @dataclass(frozen=True)
 class Algorithm:
     """A name on the command line: an agent, perhaps with some settings fixed, and members to start from."""
 
     settings: type  # a frozen dataclass, one field per setting, each made with `setting`
-    make: Callable[[Any, tuple[Hyperparameters, ...], gymnasium.Space, gymnasium.Space], Agent]
-    members: tuple[Hyperparameters, ...]  # when none are given
+    make: Callable[[Any, Population, gymnasium.Space, gymnasium.Space], Agent]
+    members: Callable[[tuple[int, ...]], tuple[Hyperparameters, ...]]  # when none are given, by the observations' shape
     overrides: Mapping[str, Any] = field(default_factory=dict)
     copies: int | None = None  # trains exactly so many equal members
     least: int = 1  # members that it needs
+    space: Literal["optional", "required", "none"] = "none"  # whether it can search in a space of hyperparameters
+    scheduled: bool = False  # can follow a schedule of hyperparameters
+    trials: bool = False  # tries members of the space one after the other, and draws them itself
+    one_environment: bool = False  # evaluates its members one by one
 
     def configure(self, given: Mapping[str, Any]) -> Any:
         """The settings with the given values; those that make this algorithm what it is cannot be others."""
@@ -96,9 +187,44 @@ class Algorithm:
                 raise UserError(f"this algorithm is the one with {name}={value!r}, but got {name}={given[name]!r}")
         return self.settings(**{**self.overrides, **given})
 
-    def ensemble(self, given: Sequence[Any] | None) -> tuple[Hyperparameters, ...]:
-        """The members to train: those given, or the default ones."""
-        members = self.members if given is None else members_from(given)
+    def environments(self, given: object) -> int:
+        """How many environments are stepped side by side."""
+        n_envs = count("n_envs", given, low=1)
+        if self.one_environment and n_envs > 1:
+            raise UserError(f"this algorithm evaluates one member at a time: n_envs must be 1, but it is {n_envs}")
+        return n_envs
+
+    def population(
+        self, given: Population, settings: Any, seed: int, observation_shape: Callable[[], tuple[int, ...]]
+    ) -> Population:
+        """What to train: the members given, or drawn from the space, or the default ones for these observations."""
+        if given.space is None and self.space == "required":
+            raise UserError("this algorithm searches in a space of hyperparameters: give one, such as space=vectors")
+        if given.space is not None and self.space == "none":
+            raise UserError("this algorithm cannot search in a space of hyperparameters, but got one")
+        if given.schedule and not self.scheduled:
+            raise UserError("only dqn follows a schedule of hyperparameters, but this algorithm got one")
+        if self.trials:
+            if given.members:
+                raise UserError(
+                    "this algorithm draws what it tries from the space, so it takes no members, "
+                    f"but got {len(given.members)}"
+                )
+            return given
+        if given.space is not None and not given.members:
+            # Drawn here, so that the configuration of a run names them.
+            rng = np.random.default_rng([seed, _FOR_MEMBERS])
+            members = tuple(given.space.sample(rng) for _ in range(settings.population))
+        elif given.schedule and not given.members:
+            members = (given.schedule[0].hyperparameters,)
+        else:
+            members = self._checked(given.members or self.members(observation_shape()))
+        for k, member in enumerate(members):
+            if given.space is not None and not given.space.contains(member):
+                raise UserError(f"member {k} is not in the space of hyperparameters: {member.to_dict()}")
+        return given._replace(members=members)
+
+    def _checked(self, members: tuple[Hyperparameters, ...]) -> tuple[Hyperparameters, ...]:
         if self.copies is not None:
             if len(members) == 1:
                 members = members * self.copies
@@ -132,8 +258,17 @@ class Agent(Protocol):
         ...
 
     @property
+    def extra_tables(self) -> tuple[str, ...]:
+        """What a run directory of it has besides the usual: `evaluations` of its members, `trials`."""
+        ...
+
+    @property
     def sums_up_selections(self) -> bool:
         """Whether its `TargetUpdate` events sum up many updates, with the share of each member."""
+        ...
+
+    def describe(self) -> list[str]:
+        """Lines that tell before a run starts what it is going to do, if that is not plain."""
         ...
 
     def init(self, seed: int) -> Any:
@@ -168,12 +303,22 @@ class Agent(Protocol):
         """`update`, then `act`, in one dispatch."""
         ...
 
-    def perform(self, state: Any, operation: Operation, clock: Clock, rng: np.random.Generator) -> tuple[Any, Event]:
-        """Do a periodic operation that needs no batch, and report it."""
+    def perform(
+        self, state: Any, operation: Operation, clock: Clock, rng: np.random.Generator
+    ) -> tuple[Any, tuple[Event, ...]]:
+        """Do an operation that needs no batch, and report it."""
+        ...
+
+    def episodes_ended(self, state: Any, episodes: Sequence[FinishedEpisode], clock: Clock) -> Any:
+        """Take note of the training episodes that ended in the last step, of which there is at least one."""
         ...
 
     def policy(self, state: Any, observations: np.ndarray, rng: np.random.Generator | None, clock: Clock) -> np.ndarray:
         """The actions of the learned policy: greedy without a generator, exploring with one. [n, ...]"""
+        ...
+
+    def policy_weights(self, state: Any) -> PolicyWeights:
+        """What `policy` computes its actions with when it is greedy."""
         ...
 
     def target_member(self, state: Any) -> int:

@@ -8,11 +8,22 @@ from typing import Any, NamedTuple
 
 import gymnasium
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
 from adaqn.agents.ensemble_agent import EnsembleAgent, EnsembleRun
-from adaqn.agents.protocol import Algorithm, Clock, Event, Operation, TargetUpdate
+from adaqn.agents.evolving import Inheritance, evolution_of, next_members
+from adaqn.agents.protocol import (
+    Algorithm,
+    Clock,
+    Event,
+    Operation,
+    PolicyWeights,
+    Population,
+    TargetUpdate,
+    as_population,
+)
 from adaqn.agents.sac_learning import Draws, SACProgram, SACState, act, report, start, update_actor, update_critics
 from adaqn.agents.sac_settings import SACSettings
 from adaqn.compilation import transition
@@ -76,14 +87,16 @@ class SACAgent(EnsembleAgent):
     def __init__(
         self,
         settings: SACSettings,
-        members: tuple[Hyperparameters, ...],
+        population: Population | tuple[Hyperparameters, ...],
         observation_space: gymnasium.Space,
         action_space: gymnasium.Space,
     ) -> None:
+        population = as_population(population)
         observations = require_vector_observations(observation_space)
         self._actions = int(require_box_actions(action_space).shape[0])
         size = math.prod(observations.shape)
-        super().__init__(settings, members, (size + self._actions,), outputs=1)
+        evolution = evolution_of(population, settings, settings.selection_interval)
+        super().__init__(settings, population.members, (size + self._actions,), 1, evolution)
         self._actor = Network(settings.actor.architecture, (size,), 2 * self._actions)
 
     @property
@@ -92,8 +105,14 @@ class SACAgent(EnsembleAgent):
         return super().parameter_bytes + 3 * 4 * self._actor.size
 
     def _start(self, members: tuple[Hyperparameters, ...], seed: int) -> EnsembleRun:
-        program = SACProgram(self.ensemble_of(members), self._actor, self.settings)
-        return EnsembleRun(members, compiled_programs(program), start(program, members, self.discounts(members), seed))
+        learning = start(self._program(members), members, self.discounts(members), seed)
+        return EnsembleRun(members, self._programs(members), learning)
+
+    def _program(self, members: tuple[Hyperparameters, ...]) -> SACProgram:
+        return SACProgram(self.ensemble_of(members), self._actor, self.settings)
+
+    def _programs(self, members: tuple[Hyperparameters, ...]) -> Programs:
+        return compiled_programs(self._program(members))
 
     def plan(self, state: EnsembleRun, clock: Clock, ended: np.ndarray) -> tuple[Operation, ...]:
         """Updates of the critics, the last one with the actor's, every G steps; a report of the pairs now and then."""
@@ -110,6 +129,8 @@ class SACAgent(EnsembleAgent):
             updated = step - since_update > max(first, step - s.selection_interval)
             if step % s.selection_interval == 0 and updated:
                 due.append(Operation.TARGET_UPDATE)
+            if self.evolution is not None and self.evolution.due(step):
+                due.append(Operation.GENERATION)
         return tuple(due)
 
     def act(
@@ -161,10 +182,12 @@ class SACAgent(EnsembleAgent):
 
     def perform(
         self, state: EnsembleRun, operation: Operation, clock: Clock, rng: np.random.Generator
-    ) -> tuple[EnsembleRun, Event]:
-        """Report the pairs of the last stretch; the pair itself is chosen anew in every update."""
-        assert operation is Operation.TARGET_UPDATE, "the only one that SAC plans besides updates"
-        del rng
+    ) -> tuple[EnsembleRun, tuple[Event, ...]]:
+        """Report the pairs of the last stretch, or replace members; the pair is chosen anew in every update."""
+        if operation is Operation.GENERATION:
+            replaced, generation = self.replace_members(state, self.children(state, clock, rng), clock, rng)
+            return replaced, (generation,)
+        assert operation is Operation.TARGET_UPDATE, "SAC plans nothing else besides updates"
         learning, losses, selected, acted, newly_diverged = state.programs.report(state.learning)
         state = state._replace(learning=learning)
         self.require_living(state)
@@ -176,7 +199,20 @@ class SACAgent(EnsembleAgent):
             newly_diverged=tuple(np.flatnonzero(newly_diverged).tolist()),
             selected=tuple(np.asarray(selected).tolist()),
         )
-        return state, event
+        return state, (event,)
+
+    def _inherited(self, state: EnsembleRun, heirs: Inheritance, rng: np.random.Generator) -> SACState:
+        """Online critics, and Polyak targets that are inherited as the weights are.
+
+        A member of the pair that is replaced is replaced by another's child with that one's loss, until the next
+        update chooses again.
+        """
+        learning = state.learning
+        members = heirs.new.join(next_members(rng, heirs.old.split(learning.ensemble), heirs))
+        targets = [np.asarray(heirs.old.member(learning.target, k)) for k in range(heirs.old.size)]
+        inherited = [heirs.parameters(slot, targets) for slot in range(heirs.new.size)]
+        target = tuple(jnp.asarray(np.stack([inherited[k] for k in group])) for group in heirs.new.groups)
+        return learning._replace(ensemble=members, target=target)
 
     def policy(
         self, state: EnsembleRun, observations: np.ndarray, rng: np.random.Generator | None, clock: Clock
@@ -188,11 +224,20 @@ class SACAgent(EnsembleAgent):
         noise = rng.standard_normal((len(observations), self._actions), np.float32)
         return np.array(state.programs.act(state.learning, observations, noise))
 
+    def policy_weights(self, state: EnsembleRun) -> PolicyWeights:
+        """The actor, which never takes a step that is not finite."""
+        parameters = np.array(state.learning.actor.parameters)
+        return PolicyWeights("tanh-gaussian", self._actor, parameters, self.settings.actor)
+
     def metrics(self, state: EnsembleRun, clock: Clock) -> dict[str, float]:
         """Scalars for the logs."""
         learning = state.learning
         log_alpha, entropy = jax.device_get((learning.log_alpha.parameters, learning.entropy))
-        own = {"train/ent_coef": math.exp(float(log_alpha)), "train/entropy": float(entropy)}
+        own = {
+            "train/ent_coef": math.exp(float(log_alpha)),
+            "train/entropy": float(entropy),
+            "ada/behaviour_rate": self.behaviour_epsilon(clock),
+        }
         return super().metrics(state, clock) | own
 
 
@@ -200,7 +245,9 @@ DEFAULT_MEMBERS = grid(hidden=[(64, 64), (256, 256)], learning_rate=[3e-4, 1e-3]
 PAPER_CRITIC = Hyperparameters(hidden=(256, 256), learning_rate=1e-3)
 
 ALGORITHMS = {
-    "adasac": Algorithm(SACSettings, SACAgent, DEFAULT_MEMBERS, least=2),
-    "randsac": Algorithm(SACSettings, SACAgent, DEFAULT_MEMBERS, {"selection": "random"}, least=2),
-    "sac": Algorithm(SACSettings, SACAgent, (PAPER_CRITIC,), copies=2),
+    "adasac": Algorithm(SACSettings, SACAgent, lambda _: DEFAULT_MEMBERS, least=2, space="optional"),
+    "randsac": Algorithm(
+        SACSettings, SACAgent, lambda _: DEFAULT_MEMBERS, {"selection": "random"}, least=2, space="optional"
+    ),
+    "sac": Algorithm(SACSettings, SACAgent, lambda _: (PAPER_CRITIC,), copies=2),
 }

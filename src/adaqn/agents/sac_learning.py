@@ -42,13 +42,19 @@ class SACState(NamedTuple):
     last_loss: Array  # [K] L2 error on the last batch
     diverged: Array  # [K] found to have values that are not finite; for good
     reported: Array  # [K] diverged, and told
-    selections: Array  # [K] updates so far in which the member was in the target pair
+    updates: Array  # [] updates of the critics so far
+    selections: Array  # [K] those after which the member was in the target pair
     selected_since: Array  # [K] the same since the last report
     acted_since: Array  # [K] actor updates since the last report with the member in the behaviour pair
     updates_since: Array  # [2] updates of the critics and of the actor since the last report
     entropy: Array  # [] of the policy on the last batch, estimated
     discount: Array  # [K] γ_k
     gamma: Array  # [] γ̄
+
+    @property
+    def target_updates(self) -> Array:
+        """A pair is chosen in every update. []"""
+        return self.updates
 
     @property
     def compared_loss(self) -> Array:
@@ -92,6 +98,7 @@ def start(program: SACProgram, members: tuple[Hyperparameters, ...], discounts: 
         last_loss=jnp.zeros(size),
         diverged=jnp.zeros(size, bool),
         reported=jnp.zeros(size, bool),
+        updates=jnp.zeros((), jnp.int32),
         selections=jnp.zeros(size, jnp.int32),
         selected_since=jnp.zeros(size, jnp.int32),
         acted_since=jnp.zeros(size, jnp.int32),
@@ -157,6 +164,7 @@ def update_critics(program: SACProgram, state: SACState, batch: Batch[Array], dr
     now = _in_pair(ensemble, selected.members)
     return state._replace(
         selected=selected,
+        updates=state.updates + 1,
         selections=state.selections + now,
         selected_since=state.selected_since + now,
         updates_since=state.updates_since + jnp.asarray([1, 0], jnp.int32),
@@ -173,7 +181,7 @@ def update_actor(
         jnp.asarray(draws.behaviour), jnp.asarray(epsilon), state.cumulated_loss, ~state.diverged, state.selected
     )
     pair = _living_pair(drawn, state.diverged)
-    critics = ensemble.parameters(state.ensemble)
+    critics = _without_diverged(ensemble, ensemble.parameters(state.ensemble), state.diverged)
     noise = jnp.asarray(draws.noise)
     coefficient = entropy_coefficient(state)
 
@@ -191,11 +199,11 @@ def update_actor(
         log_alpha=_moved_coefficient(program, state, entropy - settings.target_entropy_of(noise.shape[1])),
         entropy=entropy,
     )
-    # A critic that has just diverged must not take the actor with it.
-    unmoved = state._replace(
-        diverged=state.diverged | _in_pair(ensemble, jnp.where(jnp.isfinite(values).all(axis=1), -1, pair))
-    )
-    sound = jnp.isfinite(gradient).all() & jnp.isfinite(moved.actor.parameters).all()
+    # A critic that has just diverged must not take the actor with it. Its values may still be finite, but optimizers
+    # square the gradient, and would never recover from an infinite average of that.
+    unsound = ~jnp.isfinite(l2(values)).all(axis=1)  # [2]
+    unmoved = state._replace(diverged=state.diverged | _in_pair(ensemble, jnp.where(unsound, pair, -1)))
+    sound = ~unsound.any() & jnp.isfinite(l2(gradient)).all() & jnp.isfinite(moved.actor.parameters).all()
     state = jax.tree.map(lambda new, old: jnp.where(sound, new, old), moved, unmoved)
     return state._replace(
         acted_since=state.acted_since + _in_pair(ensemble, pair),
@@ -219,6 +227,7 @@ def report(program: SACProgram, state: SACState) -> tuple[SACState, Array, Array
     diverged = state.diverged | ~program.ensemble.finite(program.ensemble.parameters(state.ensemble))
     critic_updates, actor_updates = jnp.maximum(state.updates_since, 1)
     begun = state._replace(
+        selected=state.selected._replace(members=_living_pair(state.selected.members, diverged)),
         diverged=diverged,
         reported=diverged,
         selected_since=jnp.zeros_like(state.selected_since),
@@ -245,6 +254,16 @@ def _living_pair(pair: Array, diverged: Array) -> Array:
     return jnp.where(dead.any() & ~dead.all(), jnp.where(dead[0], pair[1], pair[0]), pair)
 
 
+def _without_diverged(ensemble: Ensemble, parameters: EnsembleParameters, diverged: Array) -> EnsembleParameters:
+    """Zeros for diverged members where both of two are computed: what nobody asks for has no slope, but 0 · NaN has."""
+    if ensemble.size != 2:
+        return parameters
+    return tuple(
+        jnp.where(jnp.stack([diverged[k] for k in group])[:, None], 0.0, rows)
+        for group, rows in zip(ensemble.groups, parameters, strict=True)
+    )
+
+
 def _learned(program: SACProgram, parameters: Array, network: Network | None) -> Learned:
     optimizer = build_optimizer(program.settings.actor_optimizer, program.settings.actor_learning_rate, {})
     return Learned(parameters, jax.jit(optimizer.init)(_as_arrays(program, parameters, network)))
@@ -252,18 +271,18 @@ def _learned(program: SACProgram, parameters: Array, network: Network | None) ->
 
 def _as_arrays(program: SACProgram, vector: Array, network: Network | None) -> Any:
     """Parameters or gradients as the optimizer must see them: some look at whole arrays, not at single weights."""
-    if network is None or optimizer_spec(program.settings.actor_optimizer).elementwise:
+    if optimizer_spec(program.settings.actor_optimizer).elementwise:
         return vector
-    return network.unravel(vector)
+    return [vector[None]] if network is None else network.unravel(vector)
 
 
 def _moved(program: SACProgram, learned: Learned, gradient: Array, network: Network | None) -> Learned:
     optimizer = build_optimizer(program.settings.actor_optimizer, program.settings.actor_learning_rate, {})
     parameters = _as_arrays(program, learned.parameters, network)
     change, optimizer_state = optimizer.update(_as_arrays(program, gradient, network), learned.optimizer, parameters)
-    moved = optax.apply_updates(parameters, change)
-    if network is not None and isinstance(moved, list):
-        moved = network.ravel(moved)
+    moved: Any = optax.apply_updates(parameters, change)
+    if isinstance(moved, list):
+        moved = moved[0][0] if network is None else network.ravel(moved)
     return Learned(moved, optimizer_state)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from adaqn.agents.evolution_settings import EvolutionSettings
 from adaqn.agents.protocol import setting
 from adaqn.errors import UserError, count, number
 from adaqn.hyperparameters import ACTIVATIONS, OPTIMIZERS, Hyperparameters, layers_from_text
@@ -14,7 +15,7 @@ AUTO = "auto"
 
 
 @dataclass(frozen=True, kw_only=True)
-class SACSettings:
+class SACSettings(EvolutionSettings):
     """Periods and durations count environment steps."""
 
     gamma: float = setting(0.99, "discount by which members are compared, and which they learn with by default")
@@ -42,6 +43,7 @@ class SACSettings:
     selection_interval: int = setting(1_000, "steps that a row of selection.csv sums up")
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         set_field = lambda name, value: object.__setattr__(self, name, value)  # noqa: E731 (frozen)
         for name in ("gamma", "tau", "behaviour_initial_eps", "behaviour_final_eps"):
             set_field(name, number(name, getattr(self, name), 0.0, 1.0))
@@ -89,6 +91,6 @@ def _layers_text(hidden: str | Sequence[int]) -> str:
     if isinstance(hidden, int) and not isinstance(hidden, bool):
         hidden = (hidden,)
     try:
-        return "x".join(str(count("the width of a hidden layer", width, low=1)) for width in hidden)
+        return "x".join(str(count("the width of a hidden layer", width, low=1)) for width in hidden) or "linear"
     except TypeError:
         raise UserError(f"actor_hidden must be layer widths such as 256x256, but got {hidden!r}") from None

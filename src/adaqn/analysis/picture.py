@@ -207,7 +207,8 @@ def _members(run: RunData) -> list[Hyperparameters]:
     if not run.members:
         return [Hyperparameters()] * run.selection.loss.shape[1]
     described = run.members[0]["members"]
-    return [Hyperparameters.from_dict({k: v for k, v in one.items() if k != "parent"}) for one in described]
+    lineage = ("parent", "mutation")
+    return [Hyperparameters.from_dict({k: v for k, v in one.items() if k not in lineage}) for one in described]
 
 
 def _named(selection: Selections, members: int) -> list[int]:

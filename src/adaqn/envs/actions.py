@@ -16,5 +16,5 @@ def environment_actions(space: spaces.Space[Any], actions: np.ndarray) -> np.nda
     if not (np.isfinite(space.low).all() and np.isfinite(space.high).all()):
         return actions.copy()  # no agent of ours learns in it, but its episodes can be played
     share = 0.5 * (actions.astype(space.dtype) + 1.0)
-    # Rounding must not lead out of the Box.
-    return np.clip(space.low + share * (space.high - space.low), space.low, space.high).astype(space.dtype)
+    # Not low + share * (high - low), whose difference can overflow; and rounding must not lead out of the Box.
+    return np.clip(share * space.high + (1.0 - share) * space.low, space.low, space.high).astype(space.dtype)

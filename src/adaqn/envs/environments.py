@@ -16,7 +16,7 @@ import numpy as np
 from gymnasium import spaces
 
 from adaqn.envs.episode import EpisodePosition, RunningEpisode
-from adaqn.envs.making import make_environment, name_of
+from adaqn.envs.making import frame_stack_of, learning_reward_bound_of, make_environment, name_of
 from adaqn.envs.spaces import observation_dtype, require_box_observations
 from adaqn.errors import CheckpointError, EnvironmentFault, UserError
 from adaqn.replay.protocol import Transitions
@@ -34,7 +34,8 @@ class FinishedEpisode:
 class Environments:
     """n environments of one kind, and where each of them stands.
 
-    Agents see actions 0..n-1 of a Discrete space; its `start` is added here.
+    Agents see actions 0..n-1 of a Discrete space and [-1, 1] of a Box; here they become the environment's own.
+    Where the environment says so, rewards are clipped in transitions, while returns count them as they are.
     """
 
     def __init__(self, envs: Sequence[gymnasium.Env[Any, Any]], owned: bool) -> None:
@@ -42,6 +43,8 @@ class Environments:
         self.name = name_of(envs[0])
         self.observation_space = require_box_observations(envs[0].observation_space)
         self.action_space = _known_actions(envs[0].action_space)
+        self.frame_stack = frame_stack_of(envs[0])  # 1 unless observations are stacks of images
+        self._reward_bound = learning_reward_bound_of(envs[0])
         self._envs = tuple(envs)
         self._owned = owned
         self._episodes = tuple(
@@ -119,6 +122,8 @@ class Environments:
         else:
             self.observations = next_observations
         self.finished = finished
+        if self._reward_bound is not None:
+            np.clip(rewards, -self._reward_bound, self._reward_bound, out=rewards)
         return Transitions(observations, actions, rewards, next_observations, terminated, truncated)
 
     def position(self) -> tuple[EpisodePosition, ...]:

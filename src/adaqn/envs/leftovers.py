@@ -15,7 +15,11 @@ def clear_leftovers(env: gymnasium.Env[Any, Any]) -> None:
     # (LunarLander makes a new world by itself.) Where the module was not imported there is none of these,
     # and importing it here would load Box2D for all.
     module = sys.modules.get("gymnasium.envs.box2d.bipedal_walker")
-    walker: Any = env.unwrapped
-    if module is not None and isinstance(walker, module.BipedalWalker):
-        walker._destroy()  # takes the bodies out of the old world; the reset's own call then finds none
-        walker.world = type(walker.world)(gravity=walker.world.gravity)
+    inner: Any = env.unwrapped
+    if module is not None and isinstance(inner, module.BipedalWalker):
+        inner._destroy()  # takes the bodies out of the old world; the reset's own call then finds none
+        inner.world = type(inner.world)(gravity=inner.world.gravity)
+    # MinAtar's own environments (ours do this themselves): the last action may stick in the next episode.
+    module = sys.modules.get("minatar.gym")
+    if module is not None and isinstance(inner, module.BaseEnv):
+        inner.game.last_action = 0

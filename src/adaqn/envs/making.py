@@ -6,23 +6,40 @@ from collections.abc import Mapping
 from typing import Any
 
 import gymnasium
+import numpy as np
+from gymnasium import wrappers
 
+from adaqn.envs import suites
+from adaqn.envs.spaces import observation_dtype, require_box_observations
+from adaqn.envs.suites import atari
 from adaqn.errors import EnvironmentFault, UserError, nearest
+
+# Those that pass observations on as they are, at the steps at which they came.
+_TRANSPARENT = (
+    wrappers.OrderEnforcing,
+    wrappers.PassiveEnvChecker,
+    wrappers.TimeLimit,
+    wrappers.RecordEpisodeStatistics,
+    wrappers.RecordVideo,
+)
 
 
 def make_environment(identifier: str, env_kwargs: Mapping[str, Any]) -> gymnasium.Env[Any, Any]:
-    """One new environment of a registered id; all that can go wrong in it is told in one sentence."""
+    """One new environment of a suite or a registered id; all that can go wrong in it is told in one sentence."""
+    atari.refuse_raw(identifier)
     # Our own checks of each step replace Gymnasium's checker, which is one wrapper more on the hot path.
     arguments = {"disable_env_checker": True, **env_kwargs}
     try:
-        return gymnasium.make(identifier, **arguments)
+        return gymnasium.make(suites.find_spec(identifier) or identifier, **arguments)
+    except UserError:
+        raise
     except gymnasium.error.NamespaceNotFound as error:
         # Suites beyond Gymnasium's own register themselves when their module is imported.
         hint = f"; install the package that brings it and give its module as well, as in '<module>:{identifier}'"
-        similar = nearest(identifier, (known for known in gymnasium.registry if "/" in known))
+        similar = nearest(identifier, [known for known in _known() if "/" in known])
         raise _unknown(identifier, similar or hint) from error
     except (gymnasium.error.UnregisteredEnv, gymnasium.error.DeprecatedEnv) as error:
-        raise _unknown(identifier, nearest(identifier, gymnasium.registry)) from error
+        raise _unknown(identifier, nearest(identifier, _known())) from error
     except (gymnasium.error.DependencyNotInstalled, ImportError) as error:
         raise UserError(f"environment {identifier!r} needs a package that is missing: {_one_line(error)}") from error
     except gymnasium.error.Error as error:
@@ -33,9 +50,44 @@ def make_environment(identifier: str, env_kwargs: Mapping[str, Any]) -> gymnasiu
         ) from error
 
 
+def observation_shape_of(identifier: str, env_kwargs: Mapping[str, Any]) -> tuple[int, ...]:
+    """The shape of what an environment shows, which takes making one."""
+    env = make_environment(identifier, env_kwargs)
+    shape = tuple(env.observation_space.shape or ())
+    env.close()
+    return shape
+
+
 def name_of(env: gymnasium.Env[Any, Any]) -> str:
     """What to call an environment: the id it was made by, or its class."""
     return env.spec.id if env.spec is not None else type(env.unwrapped).__name__
+
+
+def learning_reward_bound_of(env: gymnasium.Env[Any, Any]) -> float | None:
+    """To learn from, rewards are clipped to [-bound, bound] where the environment says so."""
+    return getattr(env.unwrapped, "learning_reward_bound", None)
+
+
+def frame_stack_of(env: gymnasium.Env[Any, Any]) -> int:
+    """Of how many images, the newest last, the channels of an observation consist; 1 where nothing is known.
+
+    With more than 1, a step takes out the oldest image and puts in a new one, and an episode's first observation
+    has zeros in place of images before it. So an observation is known from the last images of its episode.
+    """
+    inner = env
+    while isinstance(inner, gymnasium.Wrapper):
+        if not isinstance(inner, _TRANSPARENT):
+            return 1
+        inner = inner.env
+    space = require_box_observations(env.observation_space)
+    stack = getattr(inner, "frame_stack", 1)
+    return stack if observation_dtype(space) == np.uint8 and space.shape[-1] % stack == 0 else 1
+
+
+def _known() -> list[str]:
+    """All ids that an environment can be made of, but for raw Atari's, which are registered in some processes only."""
+    registered = [name for name, spec in gymnasium.registry.items() if not atari.is_raw(spec)]
+    return registered + suites.names()
 
 
 def _unknown(identifier: str, hint: str) -> UserError:

@@ -20,12 +20,26 @@ def require_box_observations(space: spaces.Space[Any]) -> spaces.Box:
     return space
 
 
+def require_observations(space: spaces.Space[Any]) -> spaces.Box:
+    """The space as a Box of vectors or of images (height, width, channels), which all networks together can take.
+
+    Images of other numbers than bytes are held as float32, as vectors are.
+    """
+    box = require_box_observations(space)
+    if len(box.shape) > 3:
+        raise UserError(
+            f"observations must be vectors, or images of the shape (height, width, channels), "
+            f"but their shape is {box.shape}"
+        )
+    return box
+
+
 def require_vector_observations(space: spaces.Space[Any]) -> spaces.Box:
     """The space as a Box that a multi-layer perceptron can take; images are more than it can make sense of."""
     box = require_box_observations(space)
     if len(box.shape) >= 3:
         raise UserError(
-            f"observations of the shape {box.shape} are images, which are not supported yet "
+            f"observations of the shape {box.shape} are images, which only the DQN family learns from "
             f"(gymnasium.wrappers.FlattenObservation makes a vector of them)"
         )
     return box
@@ -62,6 +76,12 @@ def observation_dtype(space: spaces.Box) -> np.dtype[Any]:
     """How observations are held: images stay bytes, a quarter of the memory, and all else is float32."""
     is_image = len(space.shape) == 3 and space.dtype == np.uint8
     return np.dtype(np.uint8 if is_image else np.float32)
+
+
+def observation_scale(space: spaces.Box) -> float:
+    """What brings observations near [0, 1]: images of bytes use all of a byte, except those that only say yes or no."""
+    is_bytes = len(space.shape) == 3 and space.dtype == np.uint8 and float(space.high.max()) > 1.0
+    return 1.0 / 255.0 if is_bytes else 1.0
 
 
 def _kind(space: object) -> str:

@@ -18,30 +18,61 @@ from jax import Array
 from adaqn.errors import UserError
 from adaqn.hyperparameters import Architecture
 from adaqn.networks.activations import ACTIVATION_FUNCTIONS
+from adaqn.networks.convolution import convolve, output_size
+
+Shape = tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class Network:
-    """A multi-layer perceptron from observations of one shape to `outputs` values."""
+    """Convolutions, if there are any, then a multi-layer perceptron, from observations of one shape to `outputs`."""
 
     architecture: Architecture
-    observation_shape: tuple[int, ...]
+    observation_shape: Shape  # (height, width, channels) where there are convolutions
     outputs: int
+    scale: float = 1.0  # what observations are multiplied by: 1 / 255 for images of bytes
 
     def __post_init__(self) -> None:
-        if self.architecture.convolutions:
-            raise UserError("convolutions are for image observations, which are not supported yet")
+        if self.architecture.convolutions and len(self.observation_shape) != 3:
+            raise UserError(
+                "convolutions need image observations of shape (height, width, channels), "
+                f"but these have the shape {self.observation_shape}"
+            )
+        for layer, (height, width, _) in zip(self.architecture.convolutions, self.images, strict=False):
+            if self.architecture.padding == "valid" and layer.kernel > min(height, width):
+                raise UserError(
+                    f"a convolution with padding 'valid' needs an image of at least its kernel, {layer.kernel} x "
+                    f"{layer.kernel}, but the one that reaches it is {height} x {width}"
+                )
 
     @cached_property
-    def widths(self) -> tuple[int, ...]:
-        """The number of units of every layer, input and output included."""
-        return (math.prod(self.observation_shape), *self.architecture.hidden, self.outputs)
+    def images(self) -> tuple[Shape, ...]:
+        """The shape of what goes into every convolution, then of what is flattened for the perceptron."""
+        shapes, padding = [self.observation_shape], self.architecture.padding
+        for layer in self.architecture.convolutions:
+            sides = (output_size(side, layer.kernel, layer.stride, padding) for side in shapes[-1][:2])
+            shapes.append((*sides, layer.channels))
+        return tuple(shapes)
 
     @cached_property
-    def shapes(self) -> tuple[tuple[int, ...], ...]:
+    def structured_shapes(self) -> tuple[Shape, ...]:
+        """Like `shapes`, but the kernel behind the flattening as (height, width, channels, units)."""
+        shapes: list[Shape] = []
+        for layer, (_, _, channels) in zip(self.architecture.convolutions, self.images, strict=False):
+            shapes += [(layer.kernel, layer.kernel, channels, layer.channels), (layer.channels,)]
+        features = self.images[-1]
+        for units in (*self.architecture.hidden, self.outputs):
+            shapes += [(*features, units), (units,)]
+            features = (units,)
+        return tuple(shapes)
+
+    @cached_property
+    def shapes(self) -> tuple[Shape, ...]:
         """The shapes of kernel and bias of every layer, in the order of the flat vector."""
-        pairs = zip(self.widths, self.widths[1:], strict=False)
-        return tuple(shape for units in pairs for shape in (units, units[1:]))
+        shapes, first_dense = list(self.structured_shapes), 2 * len(self.architecture.convolutions)
+        *features, units = shapes[first_dense]
+        shapes[first_dense] = (math.prod(features), units)
+        return tuple(shapes)
 
     @cached_property
     def size(self) -> int:
@@ -49,8 +80,8 @@ class Network:
         return sum(math.prod(shape) for shape in self.shapes)
 
     def init(self, rng: np.random.Generator) -> np.ndarray:
-        """Initial parameters: LeCun normal kernels, zero biases. [P]"""
-        parts = [_lecun_normal(rng, shape) if len(shape) > 1 else np.zeros(shape, np.float32) for shape in self.shapes]
+        """Initial parameters: LeCun normal dense kernels, convolutions by their average fan, zero biases. [P]"""
+        parts = [_kernel(rng, shape) if len(shape) > 1 else np.zeros(shape, np.float32) for shape in self.shapes]
         return np.concatenate([part.ravel() for part in parts])
 
     def unravel(self, flat: Array) -> list[Array]:
@@ -69,18 +100,31 @@ class Network:
     def apply(self, arrays: list[Array], observation: Array) -> Array:
         """The outputs for a batch of observations. [B, ...] -> [B, outputs]"""
         activation = ACTIVATION_FUNCTIONS[self.architecture.activation]
-        x = observation.reshape(observation.shape[0], -1).astype(jnp.float32)
-        for layer in range(0, len(arrays), 2):
-            if layer:
+        x = observation.astype(jnp.float32)
+        if self.scale != 1.0:
+            x = x * self.scale
+        first_dense = 2 * len(self.architecture.convolutions)
+        for i, layer in enumerate(self.architecture.convolutions):
+            kernel, bias = arrays[2 * i : 2 * i + 2]
+            x = activation(convolve(x, kernel, layer.stride, self.architecture.padding) + bias[None, None, None, :])
+        x = x.reshape(x.shape[0], -1)
+        for i in range(first_dense, len(arrays), 2):
+            if i > first_dense:
                 x = activation(x)
-            x = x @ arrays[layer] + arrays[layer + 1][None, :]
+            x = x @ arrays[i] + arrays[i + 1][None, :]
         return x
 
 
-def _lecun_normal(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
-    """A normal distribution cut at two deviations, with variance 1 / fan-in after the cut."""
+def _kernel(rng: np.random.Generator, shape: Shape) -> np.ndarray:
+    """A normal distribution cut at two deviations, with variance 1 / fan after the cut.
+
+    The fan of a dense kernel is its inputs; that of a convolution is the average of what a unit is computed from
+    and what it has an effect on.
+    """
     values = rng.standard_normal(shape, np.float32)
     while (outside := np.abs(values) > 2.0).any():
         values[outside] = rng.standard_normal(int(outside.sum()), np.float32)
+    *window, inputs, units = shape
+    fan = math.prod(window) * (inputs + units) / 2 if window else inputs
     deviation_of_cut_normal = 0.87962566103423978
-    return values * np.float32(math.sqrt(1.0 / shape[0]) / deviation_of_cut_normal)
+    return values * np.float32(math.sqrt(1.0 / fan) / deviation_of_cut_normal)

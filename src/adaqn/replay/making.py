@@ -7,6 +7,8 @@ from typing import Any
 import gymnasium
 import numpy as np
 
+from adaqn.replay.frames import FrameReplay, Padding
+from adaqn.replay.protocol import Replay
 from adaqn.replay.vectors import VectorReplay
 
 
@@ -16,14 +18,34 @@ def make_replay(
     observations: gymnasium.spaces.Box,
     actions: gymnasium.Space[Any],
     n_steps: int,
-) -> VectorReplay:
-    """An empty buffer for so many transitions."""
+    frame_stack: int = 1,
+    padding: Padding = "zeros",
+) -> Replay:
+    """An empty buffer for so many transitions.
+
+    Images of bytes go frame by frame, of which an observation has `frame_stack`, the newest last; `padding` is what
+    fills the stack when an episode begins. All else is kept whole, and has no use for the two.
+    """
     discrete = isinstance(actions, gymnasium.spaces.Discrete)
+    action_shape = () if discrete else tuple(actions.shape or ())
+    action_dtype = np.int32 if discrete else np.float32
+    if observations.dtype == np.uint8 and len(observations.shape) == 3:
+        height, width, channels = observations.shape
+        return FrameReplay(
+            capacity=capacity,
+            n_envs=n_envs,
+            observation_shape=(height, width, channels),
+            action_shape=action_shape,
+            action_dtype=action_dtype,
+            n_steps=n_steps,
+            stack=frame_stack,
+            padding=padding,
+        )
     return VectorReplay(
         capacity=capacity,
         n_envs=n_envs,
         observation_shape=observations.shape,
-        action_shape=() if discrete else tuple(actions.shape or ()),
-        action_dtype=np.int32 if discrete else np.float32,
+        action_shape=action_shape,
+        action_dtype=action_dtype,
         n_steps=n_steps,
     )

@@ -33,7 +33,10 @@ class Transitions(NamedTuple):
 
 
 class Replay(Protocol):
-    """A ring of rows; a row is one step of all environments. Rows are numbered from the first ever added."""
+    """A ring of rows, numbered from the first ever added.
+
+    A row is what the buffer writes at a time: a step of all environments, or one frame of one of them.
+    """
 
     @property
     def added(self) -> int:
@@ -54,6 +57,10 @@ class Replay(Protocol):
 
     def cut(self, environments: Iterable[int]) -> None:
         """Say that the newest step of these environments was the last of its episode, which was given up there."""
+        ...
+
+    def clear(self) -> None:
+        """Give up all that is held; the next step begins an episode."""
         ...
 
     def sample(self, rng: np.random.Generator, batch_size: int) -> Batch[np.ndarray]:

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import DTypeLike
 
-from adaqn.errors import CheckpointError, UserError
 from adaqn.replay.protocol import Batch, Transitions
+from adaqn.replay.ring import Columns, Ring, check_sizes
 
 
 class VectorReplay:
@@ -27,24 +27,15 @@ class VectorReplay:
         action_dtype: DTypeLike,
         n_steps: int = 1,
     ) -> None:
-        if capacity < 1:
-            raise UserError(f"the capacity of the replay buffer must be at least 1, but it is {capacity}")
-        if n_envs < 1:
-            raise UserError(f"n_envs must be at least 1, but it is {n_envs}")
-        if n_steps < 1:
-            raise UserError(f"n_steps must be at least 1, but it is {n_steps}")
+        check_sizes(capacity, n_envs, n_steps)
         self.n_envs = n_envs
         self.n_steps = n_steps
-        self._slots = max(1, capacity // n_envs)
-        self._added = 0
-        self._oldest = 0
-        # The system gives zeroed memory page by page at the first write, so a large buffer costs nothing yet.
-        self._arrays = {
-            name: np.zeros((self._slots, n_envs, *shape), dtype)
-            for name, (shape, dtype) in _columns(observation_shape, action_shape, action_dtype).items()
-        }
+        columns = _columns(observation_shape, action_shape, action_dtype)
+        self._ring = Ring(
+            max(1, capacity // n_envs), {name: ((n_envs, *shape), dtype) for name, (shape, dtype) in columns.items()}
+        )
         # The same memory as [slots * n_envs, ...]: `take` is fast with one index for (slot, environment).
-        flat = {name: array.reshape(-1, *array.shape[2:]) for name, array in self._arrays.items()}
+        flat = {name: array.reshape(-1, *array.shape[2:]) for name, array in self._ring.arrays.items()}
         self._observation = flat["observation"]
         self._action = flat["action"]
         self._reward = flat["reward"]
@@ -55,47 +46,51 @@ class VectorReplay:
     @property
     def nbytes(self) -> int:
         """The memory that this buffer takes when it is full."""
-        return sum(array.nbytes for array in self._arrays.values())
+        return self._ring.nbytes
 
     @property
     def added(self) -> int:
         """Rows ever added."""
-        return self._added
+        return self._ring.added
 
     @property
     def oldest(self) -> int:
         """Number of the oldest row still held."""
-        return self._oldest
+        return self._ring.oldest
 
     def add(self, transitions: Transitions) -> None:
         """Write a row over the oldest one, once the ring is full."""
-        arrays = self._arrays
-        slot = self._added % self._slots
+        arrays = self._ring.arrays
+        slot = self._ring.added % self._ring.slots
         arrays["observation"][slot] = transitions.observation
         arrays["action"][slot] = transitions.action
         arrays["reward"][slot] = transitions.reward
         arrays["next_observation"][slot] = transitions.next_observation
         arrays["terminated"][slot] = transitions.terminated
         arrays["truncated"][slot] = transitions.truncated
-        self._added += 1
-        if self._added - self._oldest > self._slots:
-            self._oldest += 1
+        self._ring.advance()
 
     def cut(self, environments: Iterable[int]) -> None:
         """Say that the newest step of these environments was the last of its episode, which was given up there."""
-        if self._added > self._oldest:
-            self._arrays["truncated"][(self._added - 1) % self._slots, list(environments)] = True
+        ring = self._ring
+        if ring.added > ring.oldest:
+            ring.arrays["truncated"][(ring.added - 1) % ring.slots, list(environments)] = True
+
+    def clear(self) -> None:
+        """Give up all that is held; the next step begins an episode."""
+        self._ring.clear()
 
     def sample(self, rng: np.random.Generator, batch_size: int) -> Batch[np.ndarray]:
         """Transitions drawn uniformly with replacement, in new arrays, each over up to `n_steps` steps."""
-        held = (self._added - self._oldest) * self.n_envs
+        ring = self._ring
+        held = (ring.added - ring.oldest) * self.n_envs
         if held == 0:
             raise ValueError("nothing can be sampled from an empty replay buffer")
         # Counted from the oldest transition. The product is below `held` even for the largest number that
         # `random` gives, and takes half the time of `rng.integers`.
         drawn = (rng.random(batch_size) * held).astype(np.int64)
         # All indices may run beyond the end of the ring: `take` wraps them.
-        index = drawn + (self._oldest % self._slots) * self.n_envs
+        index = drawn + (ring.oldest % ring.slots) * self.n_envs
         if self.n_steps > 1:
             return self._sample_steps(index, (held - drawn - 1) // self.n_envs + 1)
         return Batch(
@@ -129,40 +124,14 @@ class VectorReplay:
 
     def rows(self, first: int, last: int) -> dict[str, np.ndarray]:
         """Copies of the rows first..last-1, by the name of each array, in the order they were added."""
-        if not self._oldest <= first <= last <= self._added:
-            raise ValueError(f"rows {first} to {last} are not among those held, {self._oldest} to {self._added}")
-        slots = np.arange(first, last) % self._slots
-        return {name: array[slots] for name, array in self._arrays.items()}
+        return self._ring.rows(first, last)
 
     def restore(self, first: int, rows: dict[str, np.ndarray]) -> None:
         """Put rows back that `rows` gave, the first of them with this number; calls go in ascending order."""
-        if self._added > self._oldest and first != self._added:
-            raise CheckpointError(f"rows of the replay buffer must follow row {self._added}, but begin at {first}")
-        if rows.keys() != self._arrays.keys():
-            raise CheckpointError(
-                f"rows of the replay buffer must have {', '.join(self._arrays)}, but have {', '.join(rows)}"
-            )
-        count = len(rows["reward"])
-        for name, array in self._arrays.items():
-            expected, given = (count, *array.shape[1:]), rows[name]
-            if given.shape != expected or given.dtype != array.dtype:
-                raise CheckpointError(
-                    f"{name} in the rows of the replay buffer must be {array.dtype}{list(expected)}, "
-                    f"but is {given.dtype}{list(given.shape)}"
-                )
-        if self._added == self._oldest:
-            self._oldest = first
-        self._added = first + count
-        kept = min(count, self._slots)
-        slots = np.arange(self._added - kept, self._added) % self._slots
-        for name, array in self._arrays.items():
-            array[slots] = rows[name][count - kept :]
-        self._oldest = max(self._oldest, self._added - self._slots)
+        self._ring.restore(first, rows)
 
 
-def _columns(
-    observation_shape: tuple[int, ...], action_shape: tuple[int, ...], action_dtype: DTypeLike
-) -> dict[str, tuple[tuple[int, ...], DTypeLike]]:
+def _columns(observation_shape: tuple[int, ...], action_shape: tuple[int, ...], action_dtype: DTypeLike) -> Columns:
     """Name, shape and dtype of all that is kept of one transition."""
     return {
         "observation": (observation_shape, np.float32),

@@ -12,8 +12,11 @@ from typing import Any
 import yaml
 
 from adaqn.agents import algorithm
+from adaqn.agents.protocol import Population, Scheduled
+from adaqn.envs.making import observation_shape_of
 from adaqn.errors import UserError, count, unknown_name
-from adaqn.hyperparameters import Hyperparameters
+from adaqn.hyperparameters import Hyperparameters, members_from
+from adaqn.space import SearchSpace, space_from
 
 CONFIG_VERSION = 1
 # Watching a run does not change it, so these may differ between a run and its resumption.
@@ -31,6 +34,8 @@ class RunConfig:
     seed: int = 0
     n_envs: int = 1
     members: tuple[Hyperparameters, ...]
+    space: SearchSpace | None = None  # what members may become, or are drawn from
+    schedule: tuple[Scheduled, ...] = ()  # what the one member of a dqn becomes, and when
     settings: Any
     log_interval: int = 1_000
     checkpoint_interval: int = 10_000
@@ -69,9 +74,16 @@ class RunConfig:
             if name not in values:
                 raise UserError(f"{source} does not say {name}, which every run needs")
         chosen = algorithm(values.setdefault("algo", "adadqn"))
-        values["members"] = chosen.ensemble(values.get("members"))
         values["settings"] = chosen.configure(as_mapping("settings", values.get("settings")))
-        values["env_kwargs"] = as_mapping("env_kwargs", values.get("env_kwargs"))
+        given = population_from(values.get("members"), values.get("space"), values.get("schedule"))
+        seed = count("seed", values.get("seed", 0))
+        env, kwargs = values["env"], as_mapping("env_kwargs", values.get("env_kwargs"))
+        values["env_kwargs"] = kwargs
+
+        def observation_shape() -> tuple[int, ...]:
+            return () if env is None else observation_shape_of(env, kwargs)
+
+        values |= chosen.population(given, values["settings"], seed, observation_shape)._asdict()
         return cls(**values)
 
     def to_dict(self) -> dict[str, Any]:
@@ -81,7 +93,9 @@ class RunConfig:
             values[f.name] = getattr(self, f.name)
         values["env_kwargs"] = dict(self.env_kwargs)
         values["settings"] = dataclasses.asdict(self.settings)
-        values["members"] = [member.to_dict() for member in self.members]
+        values["members"] = [member.to_dict() for member in self.members] or None  # a search draws its own
+        values["space"] = None if self.space is None else self.space.to_dict()
+        values["schedule"] = schedule_values(self.schedule)
         return values
 
     def to_yaml(self) -> str:
@@ -130,6 +144,46 @@ def presets() -> list[str]:
     """The names of all presets."""
     folder = resources.files("adaqn") / "presets"
     return sorted(entry.name.removesuffix(".yaml") for entry in folder.iterdir() if entry.name.endswith(".yaml"))
+
+
+def population_from(members: Any, space: Any, schedule: Any) -> Population:
+    """What a user gives as members, a space and a schedule, each of which may be None."""
+    return Population(
+        members=() if members is None else members_from(members),
+        space=None if space is None else space_from(space),
+        schedule=() if schedule is None else schedule_from(schedule),
+    )
+
+
+def schedule_from(schedule: Any) -> tuple[Scheduled, ...]:
+    """A schedule of hyperparameters from plain values, a YAML file, or as it is."""
+    if isinstance(schedule, str | Path):
+        path = Path(schedule)
+        if not path.is_file():
+            raise UserError(f"there is no file {path} with a schedule of hyperparameters")
+        schedule = yaml_value(str(path), path.read_text())
+    if isinstance(schedule, Mapping):
+        schedule = schedule.get("schedule")
+    if not isinstance(schedule, list | tuple):
+        raise UserError(f"a schedule is a list of step and hyperparameters, but got {schedule!r}")
+    entries = [entry if isinstance(entry, Scheduled) else _scheduled(entry) for entry in schedule]
+    steps = [entry.step for entry in entries]
+    if steps != sorted(set(steps)):
+        raise UserError(f"the steps of a schedule must ascend, but they are {steps}")
+    return tuple(entries)
+
+
+def _scheduled(entry: Any) -> Scheduled:
+    if not isinstance(entry, Mapping) or set(entry) != {"step", "hyperparameters"}:
+        raise UserError(f"an entry of a schedule has step and hyperparameters, but got {entry!r}")
+    return Scheduled(
+        count("the step of a schedule", entry["step"]), Hyperparameters.from_dict(entry["hyperparameters"])
+    )
+
+
+def schedule_values(schedule: tuple[Scheduled, ...]) -> list[dict[str, Any]]:
+    """The inverse of `schedule_from`."""
+    return [{"step": entry.step, "hyperparameters": entry.hyperparameters.to_dict()} for entry in schedule]
 
 
 def as_mapping(name: str, values: object) -> dict[str, Any]:

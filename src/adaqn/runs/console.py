@@ -6,7 +6,7 @@ import shlex
 import time
 import warnings
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -17,7 +17,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from adaqn.agents.protocol import Event, TargetUpdate
+from adaqn.agents.protocol import Event, Generation, TargetUpdate, TrialEnd
 from adaqn.runs.labels import member_labels
 from adaqn.runs.tables import facts_table, members_table, outcome_table, space_label
 from adaqn.training.callbacks import target_member
@@ -81,6 +81,13 @@ class ProgressLine(Observer):
             self._look(trainer)
 
     def on_event(self, trainer: Trainer, event: Event) -> None:
+        if isinstance(event, TrialEnd):
+            outcome = "failed" if event.fitness is None else f"reached a return of {event.fitness:,.1f}"
+            label = self._labels[0]
+            self.console.print(f"step {event.last_step:,}: trial {event.number} ({label}) {outcome}", soft_wrap=True)
+        if isinstance(event, Generation):
+            self._labels = member_labels([member.hyperparameters for member in event.members])
+            self._diverged.clear()
         if not isinstance(event, TargetUpdate):
             return
         self.target = event.target
@@ -190,6 +197,7 @@ class ConsoleReporter(Observer):
         gamma: float,
         memory: Memory,
         run_directory: Path | None = None,
+        notes: Sequence[str] = (),
         console: Console | None = None,
         timer: Callable[[], float] = time.perf_counter,
     ) -> None:
@@ -199,6 +207,7 @@ class ConsoleReporter(Observer):
         self.gamma = gamma
         self.memory = memory
         self.run_directory = run_directory
+        self.notes = notes  # of the agent, on what it is going to do
         self._timer = timer
         self._progress = ProgressLine(steps, self.console, timer)
         self._running = False
@@ -216,6 +225,8 @@ class ConsoleReporter(Observer):
             "memory": f"replay {bytes_label(self.memory.replay)}, parameters {bytes_label(self.memory.parameters)}",
         }
         self.console.print(facts_table(facts))
+        for note in self.notes:
+            self.console.print(note)
         members = [report.hyperparameters for report in trainer.agent.report(trainer.state)]
         self.console.print(members_table(members, self.gamma, self.console.width))
         self._progress.on_start(trainer)

@@ -42,6 +42,7 @@ class RunSession:
                 checkpoint_interval=config.checkpoint_interval,
                 wandb_project=config.wandb_project,
                 config=config,
+                extra_tables=trainer.agent.extra_tables,
             )
 
     @classmethod
@@ -95,10 +96,12 @@ class RunSession:
     def _evaluation(self, model: Model) -> list[Observer]:
         if self.config.eval_interval is None:
             return []
+        evaluated = "evaluations" in self.trainer.agent.extra_tables
         callback = EvalCallback(
             n_eval_episodes=self.config.eval_episodes,
             eval_freq=self.config.eval_interval,
-            log_path=None if self.directory is None else self.directory.path,
+            # Where members are evaluated one by one, the table is theirs.
+            log_path=None if self.directory is None or evaluated else self.directory.path,
             best_model_save_path=None if self.directory is None else self.directory.path,
             seed=self.config.seed,
             verbose=int(self._output.console),
@@ -115,6 +118,7 @@ class RunSession:
                     gamma=self.config.settings.gamma,
                     memory=Memory(self.trainer.replay.nbytes, self.trainer.agent.parameter_bytes),
                     run_directory=None if self.directory is None else self.directory.path,
+                    notes=self.trainer.agent.describe(),
                 )
             ]
         return [ProgressLine(self.config.steps)] if self._output.progress_bar else [DivergenceWarning()]

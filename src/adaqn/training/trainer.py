@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from adaqn.agents.protocol import Agent, Clock
+from adaqn.agents.protocol import Agent, Clock, Event, TrialStart
 from adaqn.envs.environments import Environments
 from adaqn.envs.episode import EpisodePosition
 from adaqn.errors import EnvironmentFault
@@ -93,9 +93,8 @@ class Trainer:
             if operation.needs_batch:
                 self.state = agent.update(self.state, operation, self._batch(), clock, self._agent_rng)
             else:
-                self.state, event = agent.perform(self.state, operation, clock, self._agent_rng)
-                for observer in observers:
-                    observer.on_event(self, event)
+                self.state, events = agent.perform(self.state, operation, clock, self._agent_rng)
+                self._tell(events, observers)
         actions = np.zeros(0)
         if fused:
             self.state, actions = agent.update_and_act(
@@ -105,6 +104,18 @@ class Trainer:
             self.state, actions = agent.act(self.state, self.environments.observations, clock, self._agent_rng)
         self.clock = clock._replace(settled=clock.step)
         return actions
+
+    def _tell(self, events: Sequence[Event], observers: Sequence[Observer]) -> None:
+        """Tell what an operation did; a trial begins in new episodes."""
+        for event in events:
+            if isinstance(event, TrialStart):
+                self.replay.cut(range(self.environments.count))
+                if not event.keeps_replay:
+                    self.replay.clear()
+                self.environments.reset(self._environment_rng)
+                self._ended[:] = False
+            for observer in observers:
+                observer.on_event(self, event)
 
     def _batch(self) -> Any:
         self.updates += 1
@@ -120,6 +131,8 @@ class Trainer:
         self.replay.add(transitions)
         self.clock = self.clock._replace(step=self.clock.step + environments.count)
         self._ended = transitions.terminated | transitions.truncated
+        if environments.finished:
+            self.state = self.agent.episodes_ended(self.state, environments.finished, self.clock)
         for finished in environments.finished:
             self.episodes += 1
             episode = Episode(self.clock.step, finished.total, finished.length)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import ANY
 
 import pytest
 
@@ -60,6 +61,7 @@ def test_the_metrics_and_their_tags(trainer: Any, monkeypatch: pytest.MonkeyPatc
         "time/time_elapsed": 1004.0,
         "time/fps": 5,
         "time/episodes": 0,
+        "time/compile_seconds": ANY,
         "rollout/ep_rew_mean": None,
         "rollout/ep_len_mean": None,
         "train/n_updates": 17,
@@ -74,6 +76,7 @@ def test_the_metrics_and_their_tags(trainer: Any, monkeypatch: pytest.MonkeyPatc
         "time/time_elapsed": 1004.0,
         "time/fps": 10,
         "time/episodes": 2,
+        "time/compile_seconds": ANY,
         "rollout/ep_rew_mean": 3.5,
         "rollout/ep_len_mean": 5.0,
         "train/n_updates": 17,

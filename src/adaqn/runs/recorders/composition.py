@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from adaqn.checkpoint import CheckpointStore
@@ -10,7 +10,14 @@ from adaqn.runs.checkpointing import Checkpointer
 from adaqn.runs.config import RunConfig
 from adaqn.runs.directory import RunDirectory
 from adaqn.runs.recorders.exact_file import ExactFile
-from adaqn.runs.recorders.exact_tables import EpisodesRecorder, MembersRecorder, SelectionRecorder
+from adaqn.runs.recorders.exact_tables import (
+    EpisodesRecorder,
+    EvaluationsRecorder,
+    ExactRecorder,
+    MembersRecorder,
+    SelectionRecorder,
+    TrialsRecorder,
+)
 from adaqn.runs.recorders.progress import ProgressRecorder, Sink
 from adaqn.runs.recorders.sinks import CsvSink, TensorBoardSink, WandbSink
 from adaqn.runs.recorders.stopwatch import Stopwatch
@@ -42,27 +49,29 @@ def recorders_for(
     checkpoint_interval: int,
     wandb_project: str | None = None,
     config: RunConfig | None = None,  # shown by W&B, and checked when a run is resumed
+    extra_tables: Collection[str] = (),  # of the agent
 ) -> RunRecorders:
     """The recorders of a run, new or resumed; intervals are in environment steps."""
     stopwatch = Stopwatch()
-    episodes, selection, members = (
-        ExactFile(path) for path in (directory.episodes, directory.selection, directory.members)
-    )
+    tables: list[ExactRecorder] = [
+        EpisodesRecorder(ExactFile(directory.episodes)),
+        SelectionRecorder(ExactFile(directory.selection)),
+        MembersRecorder(ExactFile(directory.members)),
+    ]
+    if "evaluations" in extra_tables:
+        tables.append(EvaluationsRecorder(ExactFile(directory.evaluations)))
+    if "trials" in extra_tables:
+        tables.append(TrialsRecorder(ExactFile(directory.trials)))
     sinks: list[Sink] = [CsvSink(directory.progress), TensorBoardSink(directory.tensorboard)]
     if wandb_project is not None:
         name = directory.path.resolve().name
         sinks.append(WandbSink(directory.wandb, wandb_project, name, {} if config is None else config.to_dict()))
     return RunRecorders(
-        recorders=(
-            EpisodesRecorder(episodes),
-            SelectionRecorder(selection),
-            MembersRecorder(members),
-            ProgressRecorder(log_interval, sinks, stopwatch),
-        ),
+        recorders=(*tables, ProgressRecorder(log_interval, sinks, stopwatch)),
         checkpointer=Checkpointer(
             CheckpointStore(directory.checkpoint),
             checkpoint_interval,
-            (episodes, selection, members),
+            [table.file for table in tables],
             stopwatch,
             config,
         ),

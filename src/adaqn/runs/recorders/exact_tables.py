@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from adaqn.agents.protocol import Event, TargetUpdate
+from adaqn.agents.protocol import Event, Generation, MemberEvaluation, Newcomer, TargetUpdate, TrialEnd
 from adaqn.runs.recorders.exact_file import ExactFile
 from adaqn.training.observers import Episode, Observer
 
@@ -74,10 +74,51 @@ def _shortest(value: float) -> str:
 
 
 class MembersRecorder(ExactRecorder):
-    """members.jsonl: the ensemble at the start, before the first generation."""
+    """members.jsonl: the ensemble at the start and after every generation, with parents."""
 
     def first_line(self, trainer: Trainer) -> str:
         """The members as they were given, which have no parents."""
         report = trainer.agent.report(trainer.state)
-        members = [member.hyperparameters.to_dict() | {"parent": None} for member in report]
-        return json.dumps({"step": trainer.clock.step, "generation": 0, "members": members}) + "\n"
+        newcomers = tuple(Newcomer(member.hyperparameters, None, None) for member in report)
+        return _generation_line(Generation(trainer.clock.step, 0, newcomers))
+
+    def on_event(self, trainer: Trainer, event: Event) -> None:
+        """Write the line of a generation."""
+        if isinstance(event, Generation):
+            self.file.append(_generation_line(event))
+
+
+def _generation_line(event: Generation) -> str:
+    members = [
+        member.hyperparameters.to_dict() | {"parent": member.parent, "mutation": member.mutation}
+        for member in event.members
+    ]
+    return json.dumps({"step": event.step, "generation": event.number, "members": members}) + "\n"
+
+
+class EvaluationsRecorder(ExactRecorder):
+    """evaluations.csv of an algorithm that evaluates its members one by one: a row per episode."""
+
+    def first_line(self, trainer: Trainer) -> str:
+        """The header."""
+        return "step,generation,member,return,length\n"
+
+    def on_event(self, trainer: Trainer, event: Event) -> None:
+        """Write the row of an episode."""
+        if isinstance(event, MemberEvaluation):
+            row = (event.step, event.generation, event.member, float(event.total), event.length)
+            self.file.append(",".join(map(repr, row)) + "\n")
+
+
+class TrialsRecorder(ExactRecorder):
+    """trials.jsonl: a line per trial of a search that is over."""
+
+    def first_line(self, trainer: Trainer) -> str:
+        """Nothing is known of a trial before it is over."""
+        return ""
+
+    def on_event(self, trainer: Trainer, event: Event) -> None:
+        """Write the line of a trial."""
+        if isinstance(event, TrialEnd):
+            values = event._asdict() | {"hyperparameters": event.hyperparameters.to_dict()}
+            self.file.append(json.dumps(values) + "\n")

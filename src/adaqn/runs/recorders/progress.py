@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from adaqn.compilation import compile_seconds
 from adaqn.runs.recorders.stopwatch import Stopwatch
 from adaqn.training.callbacks import crossed
 from adaqn.training.observers import Observer
@@ -84,6 +85,7 @@ class ProgressRecorder(Observer):
             "time/time_elapsed": round(elapsed, 3),
             "time/fps": int(speed),
             "time/episodes": trainer.episodes,
+            "time/compile_seconds": round(compile_seconds(), 3),
             "rollout/ep_rew_mean": statistics.fmean(e.total for e in recent) if recent else None,
             "rollout/ep_len_mean": statistics.fmean(e.length for e in recent) if recent else None,
             "train/n_updates": trainer.updates,

@@ -1,0 +1,39 @@
+"""DEHB within one run: hyperparameters evolve from trial to trial, and the promising ones are given more steps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from adaqn.agents.protocol import Algorithm, setting
+from adaqn.agents.trial_settings import TrialSettings
+from adaqn.agents.trials import TrialAgent
+from adaqn.errors import UserError, count
+from adaqn.search import DEHB
+from adaqn.search.hyperband import brackets, fidelities
+
+
+@dataclass(frozen=True, kw_only=True)
+class DEHBSettings(TrialSettings):
+    """Between which bounds the steps of a trial are, and what all of them share."""
+
+    min_trial_steps: int = setting(10_000, "fewest steps that a trial may take")
+    max_trial_steps: int = setting(90_000, "most steps that a trial may take")
+    eta: int = setting(3, "by what factor the steps grow, and the trials get fewer, from rung to rung")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name, low in (("min_trial_steps", 1), ("max_trial_steps", 1), ("eta", 2)):
+            object.__setattr__(self, name, count(name, getattr(self, name), low=low))
+        if self.max_trial_steps < self.min_trial_steps:
+            raise UserError(
+                f"max_trial_steps must be at least min_trial_steps, which is {self.min_trial_steps}, "
+                f"but got {self.max_trial_steps}"
+            )
+        self._require_learning(fidelities(brackets(self.min_trial_steps, self.max_trial_steps, self.eta))[0])
+
+    def searcher(self, dimensions: int) -> DEHB:
+        """Differential evolution over brackets with these bounds."""
+        return DEHB(dimensions, self.min_trial_steps, self.max_trial_steps, self.eta)
+
+
+ALGORITHMS = {"dehb": Algorithm(DEHBSettings, TrialAgent, (), space="required", trials=True)}

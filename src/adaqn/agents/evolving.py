@@ -1,0 +1,128 @@
+"""How members are replaced by others in the midst of a run: by generations in a space, or by a schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from adaqn.agents.evolution_settings import EvolutionSettings
+from adaqn.agents.protocol import Population, Scheduled
+from adaqn.ensemble import Ensemble, GroupState, fresh_members
+from adaqn.evolution import Child, next_generation
+from adaqn.evolution.inheritance import inherit
+from adaqn.hyperparameters import Hyperparameters
+from adaqn.space import SearchSpace
+
+
+class Evolution(Protocol):
+    """Says when members are replaced, and by whom."""
+
+    def due(self, step: int) -> bool:
+        """Whether members are replaced at this step."""
+        ...
+
+    def children(
+        self, rng: np.random.Generator, members: Sequence[Hyperparameters], fitness: np.ndarray, step: int
+    ) -> tuple[Child, ...]:
+        """The next member of every slot, from the fitness of those there are (lower is better). [K]"""
+        ...
+
+
+@dataclass(frozen=True)
+class Generations:
+    """Exploit and explore in a space, every so many steps."""
+
+    space: SearchSpace
+    settings: EvolutionSettings
+
+    def due(self, step: int) -> bool:
+        """At every multiple of the interval."""
+        return step % self.settings.generation_interval == 0
+
+    def children(
+        self, rng: np.random.Generator, members: Sequence[Hyperparameters], fitness: np.ndarray, step: int
+    ) -> tuple[Child, ...]:
+        """Survivors in their slots, and mutated copies of them in the others."""
+        del step
+        return next_generation(rng, self.space, members, fitness, self.settings.exploit)
+
+
+@dataclass(frozen=True)
+class Replacements:
+    """One member that becomes what a schedule says."""
+
+    schedule: tuple[Scheduled, ...]
+    interval: int  # entries take effect at the first multiple of it
+
+    def due(self, step: int) -> bool:
+        """Where the schedule names other hyperparameters than before."""
+        return self._at(step) != self._at(step - self.interval)
+
+    def children(
+        self, rng: np.random.Generator, members: Sequence[Hyperparameters], fitness: np.ndarray, step: int
+    ) -> tuple[Child, ...]:
+        """The member that the schedule names."""
+        del rng, members, fitness
+        return (Child(self._at(step), 0, "schedule"),)
+
+    def _at(self, step: int) -> Hyperparameters:
+        begun = [entry for entry in self.schedule if entry.step <= step]
+        return (begun or self.schedule)[-1 if begun else 0].hyperparameters
+
+
+def evolution_of(population: Population, settings: EvolutionSettings, interval: int) -> Evolution | None:
+    """How this population moves, or None if it stays what it is; a schedule acts at multiples of `interval`."""
+    if population.space is not None:
+        return Generations(population.space, settings)
+    if population.schedule:
+        return Replacements(population.schedule, interval)
+    return None
+
+
+@dataclass(frozen=True)
+class Inheritance:
+    """The weights of the next members, as what to do with any vector of the parents' parameters."""
+
+    old: Ensemble
+    new: Ensemble
+    children: tuple[Child, ...]
+    fresh: tuple[np.ndarray, ...]  # [P] of each child, where a child has not its parent's
+    reset_weights: bool
+
+    def parameters(self, slot: int, of_parents: Sequence[np.ndarray]) -> np.ndarray:
+        """The parameters of the member in a slot, from those of all parents. [P]"""
+        child = self.children[slot]
+        if child.mutation is None:
+            return of_parents[child.parent]
+        if self.reset_weights:
+            return self.fresh[slot]
+        parent = self.old.network(child.parent)
+        return inherit(parent, of_parents[child.parent], self.new.network(slot), self.fresh[slot])
+
+
+def inheritance(
+    rng: np.random.Generator, old: Ensemble, new: Ensemble, children: tuple[Child, ...], reset_weights: bool
+) -> Inheritance:
+    """Draw what the children do not inherit."""
+    fresh = tuple(
+        np.zeros(0, np.float32) if child.mutation is None else new.network(slot).init(rng)
+        for slot, child in enumerate(children)
+    )
+    return Inheritance(old, new, children, fresh, reset_weights)
+
+
+def next_members(rng: np.random.Generator, states: Sequence[GroupState], heirs: Inheritance) -> list[GroupState]:
+    """The members one by one: survivors as they were, children with an optimizer that starts afresh."""
+    of_parents = [np.asarray(state.parameters)[0] for state in states]
+    following = []
+    for slot, child in enumerate(heirs.children):
+        key = rng.integers(2**32, size=(1, 2), dtype=np.uint32)
+        if child.mutation is None:
+            following.append(states[slot])
+        else:
+            weights = heirs.parameters(slot, of_parents)[None]
+            following.append(fresh_members(heirs.new.network(slot), [child.hyperparameters], weights, key))
+    return following

@@ -1,0 +1,31 @@
+"""What all members of SEARL share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from adaqn.agents.evolution_settings import EvolutionSettings
+from adaqn.agents.protocol import setting
+from adaqn.errors import count, number
+
+
+@dataclass(frozen=True, kw_only=True)
+class SEARLSettings(EvolutionSettings):
+    """What all members share. A generation takes at least `generation_interval` steps: its episodes finish."""
+
+    gamma: float = setting(0.99, "discount that members learn with by default")
+    learning_starts: int = setting(0, "steps taken before the first update; earlier generations only compare members")
+    buffer_size: int = setting(100_000, "transitions that the replay buffer holds")
+    batch_size: int = setting(64, "transitions in one update")
+    train_freq: int = setting(1, "samples for each update at the end of a generation")
+    n_steps: int = setting(1, "steps over which a return is summed before it is bootstrapped")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        checked: dict[str, Any] = {"gamma": number("gamma", self.gamma, 0.0, 1.0)}
+        checked["learning_starts"] = count("learning_starts", self.learning_starts)
+        for name in ("buffer_size", "batch_size", "train_freq", "n_steps"):
+            checked[name] = count(name, getattr(self, name), low=1)
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)

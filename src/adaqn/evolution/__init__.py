@@ -1,0 +1,24 @@
+"""How an ensemble moves through an infinite space: exploit rules, mutations, and a generation made of both.
+
+A rule is a module in `exploit/` with `survivors(rng, fitness)`, a mutation one in `mutations/` with
+`applies(space, member)` and `mutate(rng, space, member)`; dropping a file there makes it available by its name.
+"""
+
+from __future__ import annotations
+
+from adaqn.evolution.generation import mutate, next_generation
+from adaqn.evolution.registry import exploit_rule, exploit_rules, mutation, mutation_names
+from adaqn.evolution.types import Child, ExploitRule, Mutation, Origin
+
+__all__ = [
+    "Child",
+    "ExploitRule",
+    "Mutation",
+    "Origin",
+    "exploit_rule",
+    "exploit_rules",
+    "mutate",
+    "mutation",
+    "mutation_names",
+    "next_generation",
+]

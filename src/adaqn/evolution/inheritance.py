@@ -1,0 +1,61 @@
+"""What a child with another architecture keeps of its parent's weights: all that the two have in common.
+
+Convolutions are matched with convolutions and hidden layers with hidden layers, each counted from the front, and
+the output layer with the output layer. Of two kernels of different sizes the overlap lies at the upper left: the
+first rows, columns, channels and units. The kernel behind the flattening is cut as [height, width, channel, units],
+because its flat rows are shifted as soon as the image before it changes.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from adaqn.networks.network import Network
+
+
+class Place(NamedTuple):
+    """Which array of a network."""
+
+    layer: str  # convolution, hidden or output
+    position: int  # among the layers of its kind, from the front
+    part: str  # kernel or bias
+
+
+def inherit(old: Network, parameters: np.ndarray, new: Network, fresh: np.ndarray) -> np.ndarray:
+    """The parent's parameters [P_old] wherever the networks overlap, fresh ones [P_new] elsewhere. [P_new]"""
+    child = np.array(fresh)
+    parent_arrays = _arrays(old, np.asarray(parameters))
+    for place, array in _arrays(new, child).items():
+        parent = parent_arrays.get(place)
+        # An output layer right behind the flattening has no inputs in common with one behind a hidden layer.
+        if parent is not None and parent.ndim == array.ndim:
+            overlap = tuple(slice(min(sides)) for sides in zip(parent.shape, array.shape, strict=True))
+            array[overlap] = parent[overlap]
+    return child
+
+
+def _arrays(network: Network, flat: np.ndarray) -> dict[Place, np.ndarray]:
+    """Views of the flat vector, by place."""
+    if flat.shape != (network.size,):
+        raise ValueError(f"the network has {network.size} parameters, but got an array of shape {flat.shape}")
+    arrays: dict[Place, np.ndarray] = {}
+    start = 0
+    for place, shape in zip(_places(network), network.structured_shapes, strict=True):
+        stop = start + math.prod(shape)
+        arrays[place] = flat[start:stop].reshape(shape)
+        start = stop
+    return arrays
+
+
+def _places(network: Network) -> list[Place]:
+    """The place of each array in the order of the flat vector."""
+    counts = {
+        "convolution": len(network.architecture.convolutions),
+        "hidden": len(network.architecture.hidden),
+        "output": 1,
+    }
+    layers = [(kind, position) for kind, count in counts.items() for position in range(count)]
+    return [Place(*layer, part) for layer in layers for part in ("kernel", "bias")]

@@ -1,0 +1,19 @@
+"""Another activation function."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from adaqn.hyperparameters import Hyperparameters
+from adaqn.space import SearchSpace
+
+
+def applies(space: SearchSpace, member: Hyperparameters) -> bool:
+    """Whether the space has another activation than the member's."""
+    return set(space.activation) != {member.activation}
+
+
+def mutate(rng: np.random.Generator, space: SearchSpace, member: Hyperparameters) -> Hyperparameters:
+    """The member with one of the other values, all equally likely."""
+    others = [name for name in space.activation if name != member.activation]
+    return space.clip(member.replace(activation=others[rng.integers(len(others))]))

@@ -1,0 +1,19 @@
+"""Another training loss."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from adaqn.hyperparameters import Hyperparameters
+from adaqn.space import SearchSpace
+
+
+def applies(space: SearchSpace, member: Hyperparameters) -> bool:
+    """Whether the space has another loss than the member's."""
+    return set(space.loss) != {member.loss}
+
+
+def mutate(rng: np.random.Generator, space: SearchSpace, member: Hyperparameters) -> Hyperparameters:
+    """The member with one of the other values, all equally likely."""
+    others = [name for name in space.loss if name != member.loss]
+    return space.clip(member.replace(loss=others[rng.integers(len(others))]))

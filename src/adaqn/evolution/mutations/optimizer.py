@@ -1,0 +1,23 @@
+"""Another optimizer."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from adaqn.hyperparameters import Hyperparameters
+from adaqn.networks.optimizers import optimizer_spec
+from adaqn.space import SearchSpace
+
+
+def applies(space: SearchSpace, member: Hyperparameters) -> bool:
+    """Whether the space has another optimizer than the member's."""
+    return set(space.optimizer) != {member.optimizer}
+
+
+def mutate(rng: np.random.Generator, space: SearchSpace, member: Hyperparameters) -> Hyperparameters:
+    """The member with one of the other optimizers, all equally likely; options that it does not have go."""
+    others = [name for name in space.optimizer if name != member.optimizer]
+    optimizer = others[rng.integers(len(others))]
+    known = optimizer_spec(optimizer).options
+    options = tuple((name, value) for name, value in member.optimizer_options if name in known)
+    return space.clip(member.replace(optimizer=optimizer, optimizer_options=options))

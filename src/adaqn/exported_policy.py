@@ -1,0 +1,177 @@
+"""A trained policy without the trainer. It needs this file and NumPy, and nothing else of adaqn:
+
+    policy = ExportedPolicy.load("policy.npz")
+    action = policy(observation)
+
+The weights are written by `export` of an agent, or by `adaqn export`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+FORMAT = "adaqn-policy"
+VERSION = 1
+
+
+class ExportedPolicy:
+    """The policy that `predict(observation, deterministic=True)` of the exported agent follows."""
+
+    def __init__(self, arrays: dict[str, np.ndarray], meta: dict[str, Any]) -> None:
+        """Take the layers `kernel_0`, `bias_0`, ... (convolutions first) and the rest of what the file says."""
+        self.meta = meta  # also: environment, algorithm, hyperparameters
+        self.observation_shape = tuple(meta["observation"]["shape"])
+        self._dtype = np.dtype(meta["observation"]["dtype"])
+        self._scale = float(meta["observation"]["scale"])
+        self._activation = ACTIVATIONS[meta["activation"]]
+        self._layers = [(arrays[f"kernel_{i}"], arrays[f"bias_{i}"]) for i in range(len(arrays) // 2)]
+        self._strides = [int(stride) for stride in meta["strides"]]  # of each convolution
+        self._same = {"same": True, "valid": False}[meta["padding"]]
+        self._decide = {"greedy": _greedy, "tanh-gaussian": _tanh_gaussian}[meta["kind"]](meta["action"])
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> ExportedPolicy:
+        """The policy in a file; nothing in it can be executed."""
+        with open(path, "rb") as file:
+            # Bytes that are not what they should be make zipfile, NumPy and json raise almost anything.
+            try:
+                with np.load(file, allow_pickle=False) as archive:
+                    meta = json.loads(archive["meta"].item())
+                    version = int(meta["version"]) if meta["format"] == FORMAT else 0
+                    arrays = {name: archive[name] for name in archive.files if name != "meta"} if version else {}
+            except Exception as error:
+                raise ValueError(f"{os.fspath(path)} is not an exported policy") from error
+        if version < 1:
+            raise ValueError(f"{os.fspath(path)} is not an exported policy")
+        if version > VERSION:
+            raise ValueError(
+                f"{os.fspath(path)} was written by a newer adaqn: its format has version {version}, and this "
+                f"reader knows {VERSION}"
+            )
+        try:
+            policy = cls(arrays, meta)
+            policy(np.zeros(policy.observation_shape))  # do all layers fit together?
+        except Exception as error:
+            raise ValueError(f"{os.fspath(path)} is an exported policy, but a damaged one: {error!r}") from error
+        return policy
+
+    def __call__(self, observation: Any) -> Any:
+        """The action for one observation, or the actions for a batch of them."""
+        observation = np.asarray(observation)
+        single = observation.shape == self.observation_shape
+        if not single and observation.shape[1:] != self.observation_shape:
+            raise ValueError(
+                f"observations have the shape {self.observation_shape}, or (n, *shape) for n of them, "
+                f"but got {observation.shape}"
+            )
+        actions = self._decide(self.outputs(observation[None] if single else observation))
+        return actions[0] if single else actions
+
+    def outputs(self, observations: np.ndarray) -> np.ndarray:
+        """What the network says: the value of each action, or means and log deviations. [B, ...] -> [B, outputs]"""
+        x = np.asarray(observations, self._dtype).astype(np.float32)
+        if self._scale != 1.0:
+            x = x * self._scale
+        first_dense = len(self._strides)
+        for i, (kernel, bias) in enumerate(self._layers):
+            if i < first_dense:
+                x = self._activation(convolve(x, kernel, self._strides[i], self._same) + bias)
+                continue
+            x = x.reshape(len(x), -1) if i == first_dense else self._activation(x)
+            x = x @ kernel + bias
+        return x
+
+
+def convolve(x: np.ndarray, kernel: np.ndarray, stride: int, same: bool) -> np.ndarray:
+    """A sum over windows, of an image as it is or (`same`) with zeros around. [B, H, W, C], [k, k, C, D]"""
+    size = kernel.shape[0]
+    if same:
+        # So many zeros that there is a window for every `stride` pixels; an odd one goes to the end.
+        missing = [max((-(-side // stride) - 1) * stride + size - side, 0) for side in x.shape[1:3]]
+        x = np.pad(x, ((0, 0), *((zeros // 2, zeros - zeros // 2) for zeros in missing), (0, 0)))
+    windows = np.lib.stride_tricks.sliding_window_view(x, (size, size), axis=(1, 2))[:, ::stride, ::stride]
+    return np.tensordot(windows, kernel, axes=((4, 5, 3), (0, 1, 2)))
+
+
+def _greedy(action: dict[str, Any]) -> Callable[[np.ndarray], np.ndarray]:
+    """The action with the largest value, counted from the space's first."""
+    start = int(action["start"])
+    return lambda outputs: start + outputs.argmax(axis=-1)
+
+
+def _tanh_gaussian(action: dict[str, Any]) -> Callable[[np.ndarray], np.ndarray]:
+    """The tanh of the means, which are the first half of the outputs, from [-1, 1] to the limits of the space."""
+    dtype = np.dtype(action["dtype"])
+    low, high = np.asarray(action["low"], dtype), np.asarray(action["high"], dtype)
+
+    def decide(outputs: np.ndarray) -> np.ndarray:
+        share = 0.5 * (np.tanh(outputs[:, : len(low)]).astype(dtype) + 1.0)
+        # Not low + share * (high - low), whose difference can overflow; and rounding must not lead out of the limits.
+        return np.clip(share * high + (1.0 - share) * low, low, high).astype(dtype)
+
+    return decide
+
+
+def _sigmoid(x: np.ndarray) -> np.ndarray:
+    small = np.exp(-np.abs(x))  # never overflows
+    return np.where(x >= 0.0, 1.0, small) / (1.0 + small)
+
+
+def _elu(x: np.ndarray, alpha: float = 1.0) -> np.ndarray:
+    return np.where(x > 0.0, x, alpha * np.expm1(np.minimum(x, 0.0)))
+
+
+def _gelu(x: np.ndarray) -> np.ndarray:
+    """The usual approximation by tanh."""
+    bounded = np.clip(x, -10.0, 10.0)  # tanh is 1 long before, and the cube of more could overflow
+    return x * (0.5 * (1.0 + np.tanh(math.sqrt(2.0 / math.pi) * (bounded + 0.044715 * bounded**3))))
+
+
+def _hard_sigmoid(x: np.ndarray) -> np.ndarray:
+    return np.clip(x + 3.0, 0.0, 6.0) / 6.0
+
+
+def _log_softmax(x: np.ndarray) -> np.ndarray:
+    shifted = x - x.max(axis=-1, keepdims=True)
+    return shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
+
+
+def _softmax(x: np.ndarray) -> np.ndarray:
+    weights = np.exp(x - x.max(axis=-1, keepdims=True))
+    return weights / weights.sum(axis=-1, keepdims=True)
+
+
+def _standardize(x: np.ndarray) -> np.ndarray:
+    mean = x.mean(axis=-1, keepdims=True)
+    # The difference of two means, as in training: where it cancels, a better variance would be another network.
+    variance = np.maximum(np.square(x).mean(axis=-1, keepdims=True) - np.square(mean), 0.0)
+    return (x - mean) / np.sqrt(variance + 1e-5)
+
+
+# Those that normalise do so over the last axis.
+ACTIVATIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "celu": _elu,
+    "elu": _elu,
+    "gelu": _gelu,
+    "hard_sigmoid": _hard_sigmoid,
+    "hard_silu": lambda x: x * _hard_sigmoid(x),
+    "hard_tanh": lambda x: np.clip(x, -1.0, 1.0),
+    "leaky_relu": lambda x: np.where(x >= 0.0, x, 0.01 * x),
+    "log_sigmoid": lambda x: -np.logaddexp(-x, 0.0),
+    "log_softmax": _log_softmax,
+    "relu": lambda x: np.maximum(x, 0.0),
+    "selu": lambda x: 1.0507009873554805 * _elu(x, 1.6732632423543772),
+    "sigmoid": _sigmoid,
+    "silu": lambda x: x * _sigmoid(x),
+    "soft_sign": lambda x: x / (np.abs(x) + 1.0),
+    "softmax": _softmax,
+    "softplus": lambda x: np.logaddexp(x, 0.0),
+    "standardize": _standardize,
+    "tanh": np.tanh,
+}

@@ -1,0 +1,77 @@
+"""Writing a learned policy for `adaqn.exported_policy`, which runs it with NumPy alone."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from adaqn.agents.protocol import PolicyWeights
+from adaqn.envs.spaces import observation_dtype
+from adaqn.errors import UserError
+from adaqn.exported_policy import FORMAT, VERSION
+from adaqn.snapshot import replacing
+
+
+def policy_path(path: str | Path) -> Path:
+    """Where a policy is written when this path is given: `.npz` is added."""
+    path = Path(path)
+    if path.is_dir():
+        raise UserError(f"{path} is a directory; name a file for the policy")
+    return path if path.suffix == ".npz" else path.with_name(path.name + ".npz")
+
+
+def write_policy(
+    path: Path,
+    weights: PolicyWeights,
+    observations: spaces.Box,
+    actions: spaces.Space[Any],
+    *,
+    env: str | None,
+    algo: str,
+) -> None:
+    """Write the layers and all that is needed to run them to one file, atomically and without pickle."""
+    network = weights.network
+    meta = {
+        "format": FORMAT,
+        "version": VERSION,
+        "kind": weights.kind,
+        "observation": {
+            "shape": list(observations.shape),
+            "dtype": str(observation_dtype(observations)),
+            "scale": network.scale,
+        },
+        "action": _describe(actions),
+        "activation": network.architecture.activation,
+        "strides": [layer.stride for layer in network.architecture.convolutions],
+        "padding": network.architecture.padding,
+        # For information only.
+        "environment": env,
+        "algorithm": algo,
+        "hyperparameters": weights.hyperparameters.to_dict(),
+    }
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"cannot write {path}: {error.strerror or error}") from error
+    with replacing(path) as file:
+        np.savez(file, meta=np.array(json.dumps(meta)), **_layers(weights))
+
+
+def _layers(weights: PolicyWeights) -> Any:
+    """The flat vector as arrays with the names that the reader knows."""
+    shapes = weights.network.shapes
+    pieces = np.split(weights.parameters, np.cumsum([math.prod(shape) for shape in shapes])[:-1])
+    names = [f"{part}_{i}" for i in range(len(shapes) // 2) for part in ("kernel", "bias")]
+    return {name: piece.reshape(shape) for name, piece, shape in zip(names, pieces, shapes, strict=True)}
+
+
+def _describe(space: spaces.Space[Any]) -> dict[str, Any]:
+    if isinstance(space, spaces.Discrete):
+        return {"start": int(space.start)}
+    assert isinstance(space, spaces.Box), "agents are only made for Box and Discrete spaces"
+    return {"low": space.low.tolist(), "high": space.high.tolist(), "dtype": str(space.dtype)}

@@ -1,0 +1,347 @@
+"""What a member may become: the infinite hyperparameter spaces of the paper, and those of a user."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib import resources
+from importlib.resources.abc import Traversable
+from numbers import Real
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+import yaml
+
+from adaqn.errors import UserError, count, number, unknown_name
+from adaqn.hyperparameters import ACTIVATIONS, LOSSES, OPTIMIZERS, Convolution, Hyperparameters
+
+if TYPE_CHECKING:
+    from ConfigSpace import ConfigurationSpace
+
+IntegerBounds = tuple[int, int]  # both are part of the space
+FloatBounds = tuple[float, float]
+Layer = TypeVar("Layer")
+Number = TypeVar("Number", int, float)
+Section = TypeVar("Section")
+
+# The hyperparameters that a space says something about; the others are fixed.
+VARIED = ("activation", "optimizer", "loss", "learning_rate", "hidden", "convolutions")
+LEAST_LEARNING_RATE = 1e-12  # ConfigSpace rounds bounds to 13 places
+
+
+@dataclass(frozen=True, kw_only=True)
+class DenseLayers:
+    """How many hidden layers there may be, and how wide one may be."""
+
+    layers: IntegerBounds = (1, 3)
+    neurons: IntegerBounds = (25, 200)
+
+    def __post_init__(self) -> None:
+        _read_bounds(self, "hidden")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConvolutionLayers:
+    """How many convolutions there may be, and what one may be like."""
+
+    layers: IntegerBounds = (1, 3)
+    channels: IntegerBounds = (16, 64)
+    kernel: IntegerBounds = (2, 8)
+    stride: IntegerBounds = (2, 5)
+
+    def __post_init__(self) -> None:
+        _read_bounds(self, "convolutions")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchSpace:
+    """What a member may become. Wherever a list or two bounds are expected, one value holds it there.
+
+    The paper's table has one number for all layers, so members that are drawn from the space have layers that are
+    all alike. A member that was written by hand may have different ones: then each layer must be within the bounds.
+    """
+
+    activation: tuple[str, ...] = ACTIVATIONS
+    optimizer: tuple[str, ...] = OPTIMIZERS
+    loss: tuple[str, ...] = LOSSES
+    learning_rate: FloatBounds = (1e-5, 1e-2)  # drawn uniformly in log space
+    hidden: DenseLayers = field(default_factory=DenseLayers)
+    convolutions: ConvolutionLayers | None = None  # None: no convolutions
+    fixed: Hyperparameters = field(default_factory=Hyperparameters)  # where what is not varied comes from
+
+    def __post_init__(self) -> None:
+        set_field = lambda name, value: object.__setattr__(self, name, value)  # noqa: E731 (frozen)
+        set_field("activation", _names("activation", self.activation, ACTIVATIONS))
+        set_field("optimizer", _names("optimizer", self.optimizer, OPTIMIZERS))
+        set_field("loss", _names("loss", self.loss, LOSSES))
+        set_field("learning_rate", _bounds("learning_rate", self.learning_rate, _learning_rate))
+        set_field("hidden", _section(DenseLayers, "hidden", self.hidden))
+        if self.convolutions is not None:
+            set_field("convolutions", _section(ConvolutionLayers, "convolutions", self.convolutions))
+        set_field("fixed", _fixed(self.fixed))
+        if self.fixed.optimizer_options and len(self.optimizer) > 1:
+            raise UserError(
+                "optimizer_options can be fixed only where the search space has one optimizer, "
+                f"because others may not have them, but it has {len(self.optimizer)}"
+            )
+
+    @classmethod
+    def named(cls, name: str) -> SearchSpace:
+        """The space that comes with the package under this name."""
+        if name not in named_spaces():
+            raise unknown_name("search space", name, named_spaces())
+        return cls.from_dict(yaml.safe_load((_folder() / f"{name}.yaml").read_text()))
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> SearchSpace:
+        """The inverse of `to_dict`. What is left out is as in the named space `base`, or else has its default."""
+        if not isinstance(values, Mapping):
+            raise UserError(f"a search space is a mapping of names to what is allowed, but got {values!r}")
+        names = [*_field_names(cls), "base"]
+        for name in values:
+            if name not in names:
+                raise unknown_name("entry of a search space", name, names)
+        entries = dict(values)
+        if "base" in entries:
+            of_base = cls.named(entries.pop("base")).to_dict()
+            for name, entry in entries.items():
+                if isinstance(entry, Mapping) and isinstance(of_base.get(name), Mapping):
+                    entries[name] = {**of_base[name], **entry}
+            entries = {**of_base, **entries}
+        return cls(**entries)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for YAML and JSON, without what is not set."""
+        result: dict[str, Any] = {
+            "activation": list(self.activation),
+            "optimizer": list(self.optimizer),
+            "loss": list(self.loss),
+            "learning_rate": list(self.learning_rate),
+            "hidden": _plain(self.hidden),
+        }
+        if self.convolutions is not None:
+            result["convolutions"] = _plain(self.convolutions)
+        defaults = Hyperparameters().to_dict()
+        fixed = {k: v for k, v in self.fixed.to_dict().items() if k not in defaults or v != defaults[k]}
+        return {**result, "fixed": fixed} if fixed else result
+
+    @cached_property
+    def configuration_space(self) -> ConfigurationSpace:
+        """The space for ConfigSpace and the tools built on it; what can have one value only is left out."""
+        # Imported here because it brings SciPy, which takes more than a second.
+        from ConfigSpace import CategoricalHyperparameter, ConfigurationSpace, GreaterThanCondition
+        from ConfigSpace import UniformFloatHyperparameter as Float
+        from ConfigSpace import UniformIntegerHyperparameter as Integer
+
+        space = ConfigurationSpace()
+        for name in ("activation", "optimizer", "loss"):
+            values = getattr(self, name)
+            if len(values) > 1:
+                space.add(CategoricalHyperparameter(name, values))
+        low, high = self.learning_rate
+        if high - low > LEAST_LEARNING_RATE:
+            space.add(Float("learning_rate", low, high, log=True))
+        for section in ("hidden", "convolutions"):
+            of_layers = getattr(self, section)
+            if of_layers is None or of_layers.layers[1] == 0:
+                continue
+            for name, (low, high) in _plain(of_layers).items():
+                if low < high:
+                    space.add(Integer(f"{section}.{name}", low, high))
+                    if name != "layers" and of_layers.layers[0] == 0:
+                        layers, of_layer = space[f"{section}.layers"], space[f"{section}.{name}"]
+                        space.add(GreaterThanCondition(of_layer, layers, 0))
+        return space
+
+    @property
+    def dimensions(self) -> int:
+        """The number of coordinates of a point of the unit cube: all that can have more than one value."""
+        return len(self.configuration_space)
+
+    def from_unit(self, point: np.ndarray) -> Hyperparameters:
+        """The member at a point of the unit cube, with coordinates in the order of `configuration_space`. [D]
+
+        The interval of a coordinate is cut into parts of equal length, one for each value: ConfigSpace itself rounds,
+        which would leave the lowest and the highest number half a part each. Where a member has no layers at all,
+        the coordinates of what its layers are like have no effect.
+        """
+        point = np.asarray(point, np.float64)
+        if point.shape != (self.dimensions,) or not ((point >= 0.0) & (point <= 1.0)).all():
+            raise ValueError(f"a point of this space is {self.dimensions} numbers between 0 and 1, but got {point!r}")
+        values: dict[str, Any] = {}
+        for hyperparameter, coordinate in zip(self.configuration_space.values(), point.tolist(), strict=True):
+            if math.isfinite(hyperparameter.size):
+                parts = int(hyperparameter.size)
+                part = min(int(coordinate * parts), parts - 1)
+                # ConfigSpace's vectors hold the place of a categorical in its list, and numbers scaled to [0, 1].
+                categorical = hyperparameter.name in ("activation", "optimizer", "loss")
+                coordinate = float(part) if categorical else part / (parts - 1)
+            values[hyperparameter.name] = hyperparameter.to_value(coordinate)
+        return self._member(values)
+
+    def sample(self, rng: np.random.Generator) -> Hyperparameters:
+        """A member drawn uniformly, its learning rate in log space."""
+        return self.from_unit(rng.random(self.dimensions))
+
+    def contains(self, member: Hyperparameters) -> bool:
+        """Whether all that the space varies is within it; what it does not vary may be anything."""
+        return (
+            member.activation in self.activation
+            and member.optimizer in self.optimizer
+            and member.loss in self.loss
+            and self.clip(member) == member
+        )
+
+    def clip(self, member: Hyperparameters) -> Hyperparameters:
+        """The member with its numbers moved to their nearest bounds.
+
+        Layers beyond the upper bound go, the last ones first; missing ones are like the last one, or else as small
+        as they may be. There is no nearest name: one that the space does not have is an error.
+        """
+        for name in ("activation", "optimizer", "loss"):
+            if getattr(member, name) not in getattr(self, name):
+                raise unknown_name(f"{name} in this search space", getattr(member, name), getattr(self, name))
+        hidden = _clip_layers(member.hidden, self.hidden.layers, self.hidden.neurons[0])
+        return member.replace(
+            learning_rate=_clip(member.learning_rate, self.learning_rate),
+            hidden=tuple(_clip(width, self.hidden.neurons) for width in hidden),
+            convolutions=self._clip_convolutions(member.convolutions),
+        )
+
+    def _clip_convolutions(self, layers: tuple[Convolution, ...]) -> tuple[Convolution, ...]:
+        of_layers = self.convolutions
+        if of_layers is None:
+            return ()
+        channels, kernel, stride = of_layers.channels, of_layers.kernel, of_layers.stride
+        layers = _clip_layers(layers, of_layers.layers, Convolution(channels[0], kernel[0], stride[0]))
+        return tuple(
+            Convolution(_clip(layer.channels, channels), _clip(layer.kernel, kernel), _clip(layer.stride, stride))
+            for layer in layers
+        )
+
+    def _member(self, values: Mapping[str, Any]) -> Hyperparameters:
+        """The member with these values by ConfigSpace's names; what is held at one value may be missing."""
+
+        def value(name: str, allowed: Sequence[Any]) -> Any:
+            return values.get(name, allowed[0])
+
+        layers = value("hidden.layers", self.hidden.layers)
+        neurons = value("hidden.neurons", self.hidden.neurons)
+        convolutions: tuple[Convolution, ...] = ()
+        if (of := self.convolutions) is not None:
+            shape = [value(f"convolutions.{name}", getattr(of, name)) for name in ("channels", "kernel", "stride")]
+            convolutions = (Convolution(*shape),) * value("convolutions.layers", of.layers)
+        return self.fixed.replace(
+            activation=str(value("activation", self.activation)),
+            optimizer=str(value("optimizer", self.optimizer)),
+            loss=str(value("loss", self.loss)),
+            learning_rate=_clip(value("learning_rate", self.learning_rate), self.learning_rate),
+            hidden=(neurons,) * layers,
+            convolutions=convolutions,
+        )
+
+
+def space_from(given: SearchSpace | Mapping[str, Any] | str | Path) -> SearchSpace:
+    """A space given as itself, by its name, as a YAML file, or as plain values."""
+    if isinstance(given, SearchSpace):
+        return given
+    if not isinstance(given, str | Path):
+        return SearchSpace.from_dict(given)
+    path = Path(given)
+    if str(given) in named_spaces() and not path.is_file():
+        return SearchSpace.named(str(given))
+    if not path.is_file():
+        raise unknown_name("search space (and there is no such file)", str(given), named_spaces())
+    try:
+        return SearchSpace.from_dict(yaml.safe_load(path.read_text()))
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"cannot read {path} as text: {error}") from None
+    except yaml.YAMLError as error:
+        raise UserError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from None
+
+
+def named_spaces() -> list[str]:
+    """The names of the spaces that come with the package."""
+    return sorted(entry.name.removesuffix(".yaml") for entry in _folder().iterdir() if entry.name.endswith(".yaml"))
+
+
+def _folder() -> Traversable:
+    return resources.files("adaqn") / "presets" / "spaces"
+
+
+def _names(kind: str, given: object, allowed: Sequence[str]) -> tuple[str, ...]:
+    names = (given,) if isinstance(given, str) else given
+    if isinstance(names, Mapping) or not isinstance(names, Sequence) or not names:
+        raise UserError(f"{kind} in a search space must be a list of at least one name, but got {given!r}")
+    for name in names:
+        if name not in allowed:
+            raise unknown_name(kind, name, allowed)
+        if names.count(name) > 1:
+            raise UserError(f"every {kind} in a search space is named once, but {name!r} is there twice")
+    return tuple(names)
+
+
+def _bounds(what: str, given: object, read: Callable[[str, object], Number]) -> tuple[Number, Number]:
+    pair = (given, given) if isinstance(given, Real | str) else given
+    if not isinstance(pair, Sequence) or len(pair) != 2:
+        raise UserError(f"{what} in a search space must be a lower and an upper bound, but got {given!r}")
+    low, high = read(what, pair[0]), read(what, pair[1])
+    if low > high:
+        raise UserError(f"the bounds of {what} must be in ascending order, but got {given!r}")
+    return low, high
+
+
+def _read_bounds(of_layers: DenseLayers | ConvolutionLayers, section: str) -> None:
+    for name in _field_names(of_layers):
+        least = 0 if name == "layers" else 1
+        read = lambda what, given, low=least: count(what, given, low=low)  # noqa: E731
+        object.__setattr__(of_layers, name, _bounds(f"{section}.{name}", getattr(of_layers, name), read))
+
+
+def _learning_rate(what: str, given: object) -> float:
+    return number(what, given, low=LEAST_LEARNING_RATE)
+
+
+def _section(kind: type[Section], name: str, given: object) -> Section:
+    if isinstance(given, kind):
+        return given
+    if not isinstance(given, Mapping):
+        raise UserError(f"{name} in a search space must be a mapping of names to bounds, but got {given!r}")
+    names = _field_names(kind)
+    for entry in given:
+        if entry not in names:
+            raise unknown_name(f"bound of {name}", entry, names)
+    return kind(**given)
+
+
+def _fixed(given: object) -> Hyperparameters:
+    if isinstance(given, Mapping):
+        for name in given:
+            if name in VARIED:
+                raise UserError(f"{name} cannot be fixed, because the space says what it may be: give one value there")
+        given = Hyperparameters.from_dict(given)
+    if not isinstance(given, Hyperparameters):
+        raise UserError(f"fixed in a search space must be a mapping of hyperparameters, but got {given!r}")
+    defaults = Hyperparameters()
+    return given.replace(**{name: getattr(defaults, name) for name in VARIED})
+
+
+def _plain(of_layers: DenseLayers | ConvolutionLayers) -> dict[str, list[int]]:
+    return {name: list(getattr(of_layers, name)) for name in _field_names(of_layers)}
+
+
+def _field_names(of: Any) -> list[str]:
+    return [entry.name for entry in dataclasses.fields(of)]
+
+
+def _clip(value: Number, bounds: tuple[Number, Number]) -> Number:
+    return min(max(value, bounds[0]), bounds[1])
+
+
+def _clip_layers(layers: tuple[Layer, ...], bounds: IntegerBounds, smallest: Layer) -> tuple[Layer, ...]:
+    kept = layers[: bounds[1]]
+    return kept + (kept[-1] if kept else smallest,) * (bounds[0] - len(kept))

@@ -1,0 +1,212 @@
+"""A child keeps every weight that it has in common with its parent, and computes what follows from that."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from adaqn.evolution.inheritance import inherit
+from adaqn.hyperparameters import Convolution, Hyperparameters, PaddingName
+from adaqn.networks.network import Network
+
+IMAGE, OUTPUTS = (7, 6, 2), 3
+
+
+def network(
+    hidden: Sequence[int],
+    convolutions: Sequence[Convolution] = (),
+    shape: tuple[int, ...] = IMAGE,
+    padding: PaddingName = "same",
+) -> Network:
+    member = Hyperparameters(hidden=tuple(hidden), convolutions=tuple(convolutions), padding=padding)
+    return Network(member.architecture, shape, OUTPUTS)
+
+
+def weights(net: Network, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(net.size, np.float32)
+
+
+def outputs(net: Network, flat: np.ndarray) -> np.ndarray:
+    observations = np.random.default_rng(9).standard_normal((5, *net.observation_shape), np.float32)
+    return np.asarray(net.apply(net.unravel(jnp.asarray(flat)), jnp.asarray(observations)))
+
+
+def arrays_of(net: Network, flat: np.ndarray) -> list[np.ndarray]:
+    return [np.array(array) for array in net.unravel(jnp.asarray(flat))]
+
+
+def flattened(arrays: Sequence[np.ndarray]) -> np.ndarray:
+    return np.concatenate([array.ravel() for array in arrays])
+
+
+ATARI_LIKE = (Convolution(4, 3, 2), Convolution(3, 2, 1))
+
+
+@pytest.mark.parametrize("convolutions", [(), ATARI_LIKE])
+@pytest.mark.parametrize("hidden", [(), (5,), (5, 4)])
+def test_the_same_architecture_keeps_all(hidden: tuple[int, ...], convolutions: tuple[Convolution, ...]) -> None:
+    net = network(hidden, convolutions)
+    parent = weights(net)
+    assert inherit(net, parent, net, weights(net, 1)).tolist() == parent.tolist()
+
+
+def test_a_wider_layer_by_hand() -> None:
+    old, new = network((2,), shape=(2,)), network((3,), shape=(2,))
+    # Kernel [2, 2], bias [2], kernel [2, 3], bias [3]; the child has [2, 3], [3], [3, 3], [3].
+    child = inherit(old, np.arange(1.0, 16.0), new, -np.arange(1.0, 22.0))
+    assert child.tolist() == [
+        *(1, 2, -3),
+        *(3, 4, -6),
+        *(5, 6, -9),
+        *(7, 8, 9),
+        *(10, 11, 12),
+        *(-16, -17, -18),
+        *(13, 14, 15),
+    ]
+
+
+def test_a_narrower_layer_by_hand() -> None:
+    old, new = network((3,), shape=(2,)), network((2,), shape=(2,))
+    child = inherit(old, np.arange(1.0, 22.0), new, -np.arange(1.0, 16.0))
+    assert child.tolist() == [*(1, 2), *(4, 5), *(7, 8), *(10, 11, 12), *(13, 14, 15), *(19, 20, 21)]
+
+
+@pytest.mark.parametrize("padding", ["same", "valid"])
+@pytest.mark.parametrize("layer", [0, 1])
+def test_channels_that_start_at_zero_change_no_output(layer: int, padding: PaddingName) -> None:
+    wider = [Convolution(c.channels + 2 * (i == layer), c.kernel, c.stride) for i, c in enumerate(ATARI_LIKE)]
+    old, new = network((5,), ATARI_LIKE, padding=padding), network((5,), wider, padding=padding)
+    parent = weights(old)
+    child = inherit(old, parent, new, np.zeros(new.size, np.float32))
+    assert np.count_nonzero(child) == old.size
+    np.testing.assert_allclose(outputs(new, child), outputs(old, parent), rtol=1e-5, atol=1e-6)
+
+
+def test_channels_that_are_cut_leave_the_others_where_they_were() -> None:
+    narrower = [ATARI_LIKE[0], Convolution(2, 2, 1)]
+    old, new = network((5,), ATARI_LIKE), network((5,), narrower)
+    parent = weights(old)
+    # The parent without its last channel: no unit behind the flattening listens to it.
+    deaf = arrays_of(old, parent)
+    deaf[4].reshape(4, 3, 3, 5)[:, :, 2] = 0.0
+    child = inherit(old, parent, new, weights(new, 1))
+    np.testing.assert_allclose(outputs(new, child), outputs(old, flattened(deaf)), rtol=1e-5, atol=1e-6)
+
+
+def test_units_that_start_at_zero_change_no_output() -> None:
+    old, new = network((5, 4), ATARI_LIKE), network((9, 6), ATARI_LIKE)
+    parent = weights(old)
+    child = inherit(old, parent, new, np.zeros(new.size, np.float32))
+    np.testing.assert_allclose(outputs(new, child), outputs(old, parent), rtol=1e-5, atol=1e-6)
+
+
+def test_an_added_hidden_layer_comes_before_the_output_layer() -> None:
+    old, new = network((5,), ATARI_LIKE), network((5, 5), ATARI_LIKE)
+    fresh = arrays_of(new, np.zeros(new.size, np.float32))
+    fresh[6][:] = np.eye(5)  # passes on what is behind a relu
+    parent = weights(old)
+    child = inherit(old, parent, new, flattened(fresh))
+    np.testing.assert_allclose(outputs(new, child), outputs(old, parent), rtol=1e-5, atol=1e-6)
+
+
+def test_an_added_convolution_comes_before_the_flattening() -> None:
+    old, new = network((5,), ATARI_LIKE), network((5,), [*ATARI_LIKE, Convolution(3, 1, 1)])
+    fresh = arrays_of(new, np.zeros(new.size, np.float32))
+    fresh[4][:] = np.eye(3)[None, None]
+    parent = weights(old)
+    child = inherit(old, parent, new, flattened(fresh))
+    np.testing.assert_allclose(outputs(new, child), outputs(old, parent), rtol=1e-5, atol=1e-6)
+
+
+def test_a_removed_hidden_layer_leaves_the_output_layer_to_the_output_layer() -> None:
+    old, new = network((5, 4), shape=(2,)), network((5,), shape=(2,))
+    parent, fresh = weights(old), weights(new, 1)
+    of_parent, of_fresh, of_child = (
+        arrays_of(*pair) for pair in ((old, parent), (new, fresh), (new, inherit(old, parent, new, fresh)))
+    )
+    for one, other in zip(of_child[:2], of_parent[:2], strict=True):
+        assert one.tolist() == other.tolist()
+    assert of_child[2].tolist() == [*of_parent[4].tolist(), of_fresh[2][4].tolist()]
+    assert of_child[3].tolist() == of_parent[5].tolist()
+
+
+def test_behind_an_image_of_another_size_every_pixel_keeps_its_weights() -> None:
+    # A stride of 1 instead of 2 turns the image before the flattening from 4 x 3 into 7 x 6.
+    old, new = network((5,), [Convolution(4, 3, 2)]), network((5,), [Convolution(4, 3, 1)])
+    parent, fresh = weights(old), weights(new, 1)
+    dense = arrays_of(new, inherit(old, parent, new, fresh))[2].reshape(7, 6, 4, 5)
+    assert dense[:4, :3].tolist() == arrays_of(old, parent)[2].reshape(4, 3, 4, 5).tolist()
+    fresh_dense = arrays_of(new, fresh)[2].reshape(7, 6, 4, 5)
+    assert dense[4:].tolist() == fresh_dense[4:].tolist()
+    assert dense[:, 3:].tolist() == fresh_dense[:, 3:].tolist()
+
+
+def test_the_upper_left_corner_of_a_kernel_is_kept() -> None:
+    old, new = network((), [Convolution(1, 2, 1)], (3, 3, 1)), network((), [Convolution(1, 3, 1)], (3, 3, 1))
+    child = inherit(old, np.arange(1.0, old.size + 1), new, np.zeros(new.size))
+    assert child[:9].tolist() == [1, 2, 0, 3, 4, 0, 0, 0, 0]
+    back = inherit(new, np.arange(1.0, new.size + 1), old, np.zeros(old.size))
+    assert back[:4].tolist() == [1, 2, 4, 5]
+
+
+def test_parent_and_fresh_weights_are_left_alone() -> None:
+    old, new = network((5,), ATARI_LIKE), network((6,), ATARI_LIKE)
+    parent, fresh = weights(old), weights(new, 1)
+    parent.setflags(write=False)
+    fresh.setflags(write=False)
+    for net in (old, new):
+        child = inherit(old, parent, net, fresh if net is new else parent)
+        assert not np.shares_memory(child, parent)
+        assert not np.shares_memory(child, fresh)
+        assert child.flags.writeable
+        assert child.dtype == np.float32
+
+
+def test_weights_of_another_network_are_refused() -> None:
+    old, new = network((5,)), network((6,))
+    with pytest.raises(ValueError, match=f"the network has {new.size} parameters, but got an array of shape"):
+        inherit(old, weights(old), new, weights(old))
+    with pytest.raises(ValueError, match=f"the network has {old.size} parameters, but got an array of shape"):
+        inherit(old, weights(new), new, weights(new))
+
+
+@st.composite
+def networks(draw: st.DrawFn) -> Network:
+    sizes = st.integers(1, 3)
+    layer = st.builds(Convolution, channels=sizes, kernel=sizes, stride=st.integers(1, 2))
+    convolutions = draw(st.lists(layer, max_size=2))
+    return network(draw(st.lists(sizes, max_size=2)), convolutions, (4, 3, 2), "same")
+
+
+def entries(net: Network) -> Iterator[tuple[object, ...]]:
+    """The name of every parameter in the order of the flat vector: kind and number of its layer, and index in it."""
+    height, width, channels = net.observation_shape
+    for i, layer in enumerate(net.architecture.convolutions):
+        window = (range(layer.kernel), range(layer.kernel), range(channels), range(layer.channels))
+        yield from (("convolution kernel", i, index) for index in itertools.product(*window))
+        yield from (("convolution bias", i, d) for d in range(layer.channels))
+        height, width = math.ceil(height / layer.stride), math.ceil(width / layer.stride)
+        channels = layer.channels
+    inputs = list(itertools.product(range(height), range(width), range(channels)))
+    for i, units in enumerate(net.architecture.hidden):
+        yield from (("hidden kernel", i, index, unit) for index in inputs for unit in range(units))
+        yield from (("hidden bias", i, unit) for unit in range(units))
+        inputs = [(unit,) for unit in range(units)]
+    yield from (("output kernel", index, unit) for index in inputs for unit in range(net.outputs))
+    yield from (("output bias", unit) for unit in range(net.outputs))
+
+
+@settings(max_examples=150, deadline=None)
+@given(networks(), networks())
+def test_every_entry_is_the_parents_where_it_has_it_and_fresh_elsewhere(old: Network, new: Network) -> None:
+    parent, fresh = np.arange(1.0, old.size + 1), -np.arange(1.0, new.size + 1)
+    of_parent = dict(zip(entries(old), parent, strict=True))
+    expected = [of_parent.get(entry, value) for entry, value in zip(entries(new), fresh, strict=True)]
+    assert inherit(old, parent, new, fresh).tolist() == expected

@@ -1,0 +1,236 @@
+"""One contract that all mutations pass, what each of them changes, and how often."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from adaqn.errors import UserError
+from adaqn.evolution import mutate, mutation, mutation_names
+from adaqn.hyperparameters import ACTIVATIONS, LOSSES, OPTIMIZERS, Convolution, Hyperparameters
+from adaqn.networks.optimizers import check_options
+from adaqn.space import ConvolutionLayers, DenseLayers, SearchSpace
+
+VECTORS = SearchSpace.named("vectors")
+IMAGES = SearchSpace.named("images")
+SMALL = SearchSpace(
+    activation=("relu", "tanh"),
+    optimizer=("adam", "sgd"),
+    loss=("l2",),
+    learning_rate=(1e-3, 1.1e-3),
+    hidden=DenseLayers(layers=(0, 2), neurons=(8, 16)),
+    convolutions=ConvolutionLayers(layers=(0, 2), channels=(4, 4), kernel=(2, 3), stride=(1, 2)),
+)
+HELD = SearchSpace(
+    activation=("relu",),
+    optimizer=("adam",),
+    loss=("l2",),
+    learning_rate=(3e-4, 3e-4),
+    hidden=DenseLayers(layers=(2, 2), neurons=(200, 200)),
+)
+OF_FIELD = {  # what a mutation may change
+    "activation": {"activation"},
+    "architecture": {"hidden", "convolutions"},
+    "learning_rate": {"learning_rate"},
+    "loss": {"loss"},
+    "optimizer": {"optimizer", "optimizer_options"},
+}
+MIDDLE = Hyperparameters(hidden=(100, 100), convolutions=(Convolution(32, 4, 3),) * 2, learning_rate=1e-4)
+
+
+def changed(before: Hyperparameters, after: Hyperparameters) -> set[str]:
+    return {name for name, value in vars(before).items() if getattr(after, name) != value}
+
+
+def outcomes(name: str, space: SearchSpace, member: Hyperparameters, draws: int) -> Counter[Hyperparameters]:
+    rng = np.random.default_rng(0)
+    return Counter(mutation(name).mutate(rng, space, member) for _ in range(draws))
+
+
+def assert_shares(seen: Mapping[Any, int], expected: Mapping[Any, float]) -> None:
+    draws = sum(seen.values())
+    assert set(seen) <= set(expected)
+    for outcome, p in expected.items():
+        assert abs(seen.get(outcome, 0) / draws - p) <= 4.5 * np.sqrt(p * (1.0 - p) / draws), outcome
+
+
+def test_the_mutations_are_found_by_name() -> None:
+    assert mutation_names() == ["activation", "architecture", "learning_rate", "loss", "optimizer"]
+    with pytest.raises(UserError, match=r"unknown mutation 'los'; did you mean 'loss'\?"):
+        mutation("los")
+
+
+@pytest.mark.parametrize("space", [VECTORS, IMAGES, SMALL], ids=["vectors", "images", "small"])
+@pytest.mark.parametrize("name", mutation_names())
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_contract(name: str, space: SearchSpace, seed: int) -> None:
+    member = space.sample(np.random.default_rng(seed)).replace(discount=0.7)
+    if not mutation(name).applies(space, member):
+        assert (name, space) == ("loss", SMALL)
+        return
+    after = mutation(name).mutate(np.random.default_rng(seed), space, member)
+    assert after == mutation(name).mutate(np.random.default_rng(seed), space, member)
+    assert changed(member, after) <= OF_FIELD.get(name, set(vars(member)))
+    assert space.contains(after)
+
+
+@pytest.mark.parametrize("space", [VECTORS, IMAGES, SMALL], ids=["vectors", "images", "small"])
+@settings(max_examples=8, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_long_chains_stay_in_the_space(space: SearchSpace, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    member = space.sample(rng)
+    names = set()
+    for _ in range(250):
+        name, after = mutate(rng, space, member)
+        assert changed(member, after) <= OF_FIELD.get(name, set(vars(member)))
+        assert space.contains(after)
+        names.add(name)
+        member = after
+    assert names >= set(OF_FIELD) - ({"loss"} if space is SMALL else set())
+
+
+def test_a_chain_gets_everywhere() -> None:
+    rng = np.random.default_rng(0)
+    member = IMAGES.sample(rng)
+    chain = []
+    for _ in range(8_000):
+        _, member = mutate(rng, IMAGES, member)
+        chain.append(member)
+    assert {m.activation for m in chain} == set(ACTIVATIONS)
+    assert {m.optimizer for m in chain} == set(OPTIMIZERS)
+    assert {m.loss for m in chain} == set(LOSSES)
+    assert {len(m.hidden) for m in chain} == {0, 1, 2}
+    assert {len(m.convolutions) for m in chain} == {1, 2, 3}
+    assert {m.convolutions[0].kernel for m in chain} == set(range(2, 9))
+    assert {m.convolutions[0].stride for m in chain} == {2, 3, 4, 5}
+    assert {16, 64} <= {m.convolutions[0].channels for m in chain}
+    assert {25, 512} <= {m.hidden[0] for m in chain if m.hidden}
+    assert 1e-6 in {m.learning_rate for m in chain}  # 0.8 and 1.2 together are less than 1: chains drift down
+
+
+def test_the_mutations_that_apply_are_equally_likely() -> None:
+    rng = np.random.default_rng(0)
+    assert_shares(Counter(mutate(rng, IMAGES, MIDDLE)[0] for _ in range(2_500)), dict.fromkeys(OF_FIELD, 0.2))
+    one_loss = SearchSpace(loss=("l2",), learning_rate=(1e-3, 1e-3))
+    names = Counter(mutate(rng, one_loss, Hyperparameters(learning_rate=1e-3))[0] for _ in range(2_000))
+    assert_shares(names, dict.fromkeys(["activation", "architecture", "optimizer"], 1 / 3))
+
+
+def test_a_space_of_one_member_leaves_nothing_to_mutate() -> None:
+    with pytest.raises(UserError, match="nothing can be mutated"):
+        mutate(np.random.default_rng(0), HELD, Hyperparameters())
+
+
+@pytest.mark.parametrize(("name", "values"), [("activation", ACTIVATIONS), ("optimizer", OPTIMIZERS), ("loss", LOSSES)])
+def test_from_every_name_to_every_other(name: str, values: tuple[str, ...]) -> None:
+    for value in values:
+        seen = outcomes(name, VECTORS, Hyperparameters().replace(**{name: value}), draws=20 * len(values))
+        others = [other for other in values if other != value]
+        assert_shares(
+            {getattr(member, name): times for member, times in seen.items()},
+            dict.fromkeys(others, 1 / len(others)),
+        )
+        assert {getattr(member, name) for member in seen} == set(others)
+
+
+def test_options_of_another_optimizer_go() -> None:
+    adam = Hyperparameters(optimizer="adam", optimizer_options=(("b1", 0.5), ("eps", 1e-4)))
+    space = SearchSpace(optimizer=("adam", "rmsprop"))
+    (rmsprop,) = outcomes("optimizer", space, adam, draws=5)
+    assert rmsprop == adam.replace(optimizer="rmsprop", optimizer_options=(("eps", 1e-4),))
+    for member in outcomes("optimizer", VECTORS, adam, draws=500):
+        check_options(member)
+
+
+def test_the_learning_rate_goes_down_or_up_by_a_fifth() -> None:
+    member = Hyperparameters(learning_rate=1e-3)
+    seen = outcomes("learning_rate", VECTORS, member, draws=2_000)
+    assert_shares(seen, {member.replace(learning_rate=1e-3 * 0.8): 0.5, member.replace(learning_rate=1e-3 * 1.2): 0.5})
+    assert {m.learning_rate for m in outcomes("learning_rate", SMALL, member, draws=50)} == {1e-3, 1.1e-3}
+
+
+def test_the_probabilities_of_the_architecture_for_images() -> None:
+    def all_convolutions(*shape: int) -> Hyperparameters:
+        return MIDDLE.replace(convolutions=(Convolution(*shape),) * 2)
+
+    seen = outcomes("architecture", IMAGES, MIDDLE, draws=6_000)
+    third = 0.4 / 3 / 2
+    assert_shares(
+        seen,
+        {
+            MIDDLE.replace(convolutions=(Convolution(32, 4, 3),)): 0.05,
+            MIDDLE.replace(convolutions=(Convolution(32, 4, 3),) * 3): 0.05,
+            all_convolutions(28, 4, 3): third,
+            all_convolutions(36, 4, 3): third,
+            all_convolutions(32, 3, 3): third,
+            all_convolutions(32, 5, 3): third,
+            all_convolutions(32, 4, 2): third,
+            all_convolutions(32, 4, 4): third,
+            MIDDLE.replace(hidden=(100,)): 0.05,
+            MIDDLE: 0.05,  # a third hidden layer is one too many
+            MIDDLE.replace(hidden=(84, 84)): 0.2,
+            MIDDLE.replace(hidden=(116, 116)): 0.2,
+        },
+    )
+
+
+def test_the_probabilities_of_the_architecture_for_vectors() -> None:
+    member = Hyperparameters(hidden=(100, 60))
+    seen = outcomes("architecture", VECTORS, member, draws=3_000)
+    expected = {(100,): 0.1, (100, 60, 60): 0.1, (84, 44): 0.4, (116, 76): 0.4}
+    assert_shares(seen, {member.replace(hidden=hidden): p for hidden, p in expected.items()})
+
+
+def test_the_architecture_is_clipped() -> None:
+    seen = outcomes("architecture", VECTORS, Hyperparameters(hidden=(30,)), draws=300)
+    assert {member.hidden for member in seen} == {(30,), (30, 30), (25,), (46,)}
+    seen = outcomes("architecture", VECTORS, Hyperparameters(hidden=(190, 30, 40)), draws=300)
+    assert {member.hidden for member in seen} == {(190, 30, 40), (190, 30), (174, 25, 25), (200, 46, 56)}
+    edge = Hyperparameters(hidden=(25,), convolutions=(Convolution(16, 2, 5),))
+    assert {m.convolutions for m in outcomes("architecture", IMAGES, edge, draws=500)} == {
+        (Convolution(16, 2, 5),),
+        (Convolution(16, 2, 5),) * 2,
+        (Convolution(20, 2, 5),),
+        (Convolution(16, 3, 5),),
+        (Convolution(16, 2, 4),),
+    }
+
+
+def test_a_first_layer_is_drawn_from_the_space() -> None:
+    # Without hidden layers there are no neurons to change: 0.4 of the probability goes to the others.
+    linear = MIDDLE.replace(hidden=())
+    seen = outcomes("architecture", IMAGES, linear, draws=6_000)
+    grown = {member.hidden: times for member, times in seen.items() if member.hidden}
+    assert_shares(
+        {"grown": sum(grown.values()), "other": 6_000 - sum(grown.values())}, {"grown": 1 / 12, "other": 11 / 12}
+    )
+    widths = [hidden[0] for hidden in grown]
+    assert all(len(hidden) == 1 for hidden in grown)
+    assert min(widths) in range(25, 45)
+    assert max(widths) in range(492, 513)
+    empty = Hyperparameters(hidden=(), convolutions=())
+    assert {member.convolutions for member in outcomes("architecture", SMALL, empty, draws=400)} == {
+        (),
+        *((Convolution(4, kernel, stride),) for kernel in (2, 3) for stride in (1, 2)),
+    }
+
+
+def test_what_has_one_value_does_not_change() -> None:
+    for space, member in (
+        (HELD, Hyperparameters()),
+        (SearchSpace(hidden=DenseLayers(layers=(0, 0))), Hyperparameters(hidden=())),
+    ):
+        assert not mutation("architecture").applies(space, member)
+    assert not any(mutation(name).applies(HELD, Hyperparameters()) for name in mutation_names())
+    assert all(mutation(name).applies(VECTORS, Hyperparameters()) for name in mutation_names())
+    layers_alone = SearchSpace(hidden=DenseLayers(layers=(1, 3), neurons=(50, 50)))
+    seen = outcomes("architecture", layers_alone, Hyperparameters(hidden=(50, 50)), draws=400)
+    assert_shares({member.hidden: times for member, times in seen.items()}, {(50,): 0.5, (50, 50, 50): 0.5})
