@@ -10,7 +10,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 
-_ONE_THREAD = {
+ONE_THREAD = {
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
@@ -43,7 +43,7 @@ def run_module(
     return subprocess.run(
         [sys.executable, "-m", module, *arguments],
         cwd=ROOT,
-        env={**inherited, **_ONE_THREAD, **(environ or {})},
+        env={**inherited, **ONE_THREAD, **(environ or {})},
         stdout=subprocess.PIPE,
         text=True,
         check=True,

@@ -15,6 +15,7 @@ from jax import Array
 from adaqn.ensemble import Ensemble, EnsembleState, GroupState
 from adaqn.errors import UserError
 from adaqn.hyperparameters import Convolution, Hyperparameters, grid
+from adaqn.networks.network import Network
 
 SHAPE, ACTIONS, BATCH = (3,), 2, 8
 A = Hyperparameters(hidden=(5,), activation="tanh", learning_rate=0.05)
@@ -155,26 +156,29 @@ def test_finite_tells_the_members_apart() -> None:
     assert ensemble.finite(broken).tolist() == [True, False, False, True, True]
 
 
-def test_convolutional_members_in_a_group_are_the_members_one_by_one() -> None:
+def test_members_with_convolutions_learn_by_themselves() -> None:
     layers = (Convolution(3, 3, 2), Convolution(4, 2, 1))
     seeing = Hyperparameters(convolutions=layers, hidden=(6,), optimizer="sgd")
-    members = [*grid(seeing, learning_rate=[0.01, 0.1, 0.5]), seeing.replace(padding="valid")]
+    members = [*grid(seeing, learning_rate=[0.1, 0.5]), A, seeing.replace(padding="valid", learning_rate=0.3), A]
     rng = np.random.default_rng(5)
     images = jnp.asarray(rng.integers(256, size=(BATCH, 7, 8, 2), dtype=np.uint8))
-    targets = jnp.asarray(rng.standard_normal((4, BATCH), np.float32))
-    trained, predictions = [], []
-    for grouped in (True, False):
-        ensemble = Ensemble.of(members, (7, 8, 2), ACTIONS, grouped, scale=1 / 255)
-        state = ensemble.init(members, np.random.default_rng(0))
-        values = jax.jit(ensemble.values)(ensemble.parameters(state), images)
-        for _ in range(3):
-            state, of_members = update(ensemble, state, images, targets)
-            predictions.append(of_members)
-        np.testing.assert_allclose(predictions[-3], values[:, :, 1], rtol=1e-5, atol=1e-6)
-        trained.append(member_states(ensemble, state))
-    np.testing.assert_allclose(predictions[:3], predictions[3:], rtol=1e-4, atol=1e-6)
-    assert_equal_states(*trained)
-    assert np.abs(np.diff(predictions[2], axis=0)).max(axis=1).min() > 0.01
+    targets = jnp.asarray(rng.standard_normal((5, BATCH), np.float32))
+    ensemble = Ensemble.of(members, (7, 8, 2), ACTIONS, scale=1 / 255)
+    assert ensemble.groups == ((0,), (1,), (2, 4), (3,))
+    start = ensemble.init(members, np.random.default_rng(0))
+    trained, predictions = update(ensemble, start, images, targets)
+    values = jax.jit(ensemble.values)(ensemble.parameters(start), images)
+    np.testing.assert_allclose(predictions, values[:, :, 1], rtol=1e-5, atol=1e-6)
+    for k in (0, 1, 3):
+        network = ensemble.networks[ensemble.groups.index((k,))]
+        flat, trained_flat = (member_states(ensemble, state)[k].parameters for state in (start, trained))
+
+        def mean_loss(flat: Array, network: Network = network, k: int = k) -> Array:
+            return 0.5 * jnp.square(network.apply(network.unravel(flat), images)[:, 1] - targets[k]).mean()
+
+        expected = flat - members[k].learning_rate * jax.jit(jax.grad(mean_loss))(flat)
+        np.testing.assert_allclose(trained_flat, expected, rtol=1e-4, atol=1e-6)
+        assert np.abs(trained_flat - flat).max() > 1e-3
 
 
 def test_observations_are_scaled_for_all_members() -> None:

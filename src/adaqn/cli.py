@@ -52,6 +52,7 @@ _COMMANDS = {
     "train": "train an agent that tunes itself",
     "resume": "go on with a run that was interrupted",
     "evaluate": "play episodes with a trained agent, and film them if you like",
+    "schedule": "turn the history of a run's target member into a schedule of hyperparameters",
     "picture": "draw a run: learning curve, losses, which member was target when",
     "export": "write the policy to a file that needs only NumPy to run",
 }
@@ -69,8 +70,15 @@ def _dispatch(arguments: list[str]) -> int:
     command, rest = arguments[0], arguments[1:]
     if command not in _COMMANDS:
         raise UserError(f"unknown command {command!r}{nearest(command, _COMMANDS)} (commands: {', '.join(_COMMANDS)})")
-    run = {"train": _train, "resume": _resume, "evaluate": _evaluate, "picture": _picture, "export": _export}[command]
-    return run(rest)
+    run = {
+        "train": _train,
+        "resume": _resume,
+        "evaluate": _evaluate,
+        "export": _export,
+        "schedule": _schedule,
+        "picture": _picture,
+    }
+    return run[command](rest)
 
 
 def _overview() -> str:
@@ -176,6 +184,21 @@ def _export(arguments: list[str]) -> int:
     from adaqn import commands
 
     return commands.export(parsed)
+
+
+def _schedule(arguments: list[str]) -> int:
+    parser = _Parser(
+        prog="adaqn schedule",
+        description="Write which hyperparameters the target member had when. "
+        "`adaqn train --algo dqn --schedule FILE` follows them with one member.",
+    )
+    parser.add_argument("run_dir", metavar="DIR", type=Path, help="the run's directory")
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="default: schedule.yaml in the directory")
+    parsed = parser.parse_strictly(arguments)
+    from adaqn.analysis.schedule import write_schedule
+
+    print(write_schedule(parsed.run_dir, parsed.output))
+    return 0
 
 
 def _use_one_thread() -> None:

@@ -137,6 +137,7 @@ def _with_flags(base: dict[str, Any], flags: dict[str, Any]) -> dict[str, Any]:
         values["env_kwargs"] = yaml_value("--env-kwargs", flags["env_kwargs"])
     values |= {name: flags[name] for name in ("space", "schedule") if name in flags}
     if "grid" in flags:
+        values.pop("grid", None)
         values["members"] = [member.to_dict() for member in grid(**_columns(flags["grid"]))]
     return values
 

@@ -1,7 +1,8 @@
 """K different critics as one compiled program: initial state, values by index, one update of all.
 
 Members with the same architecture form a group. A group is trained with `vmap` over its members; groups are
-unrolled one after the other, which on a CPU is faster than padding different widths to one shape.
+unrolled one after the other, which on a CPU is faster than padding different widths to one shape. Members with
+convolutions are always groups of their own, because convolutions with a kernel for each member are slow there.
 """
 
 from __future__ import annotations
@@ -68,11 +69,10 @@ class Ensemble:
     @cached_property
     def groups(self) -> tuple[tuple[int, ...], ...]:
         """The members of each group, in the order of first appearance."""
-        if not self.grouped:
-            return tuple((k,) for k in range(self.size))
-        groups: dict[Architecture, list[int]] = {}
+        groups: dict[tuple[Architecture, int | None], list[int]] = {}
         for k, architecture in enumerate(self.architectures):
-            groups.setdefault(architecture, []).append(k)
+            alone = not self.grouped or architecture.convolutions
+            groups.setdefault((architecture, k if alone else None), []).append(k)
         return tuple(tuple(group) for group in groups.values())
 
     @cached_property

@@ -133,5 +133,6 @@ def updated(
 
 def summed_up(agent: SACAgent, run: EnsembleRun, step: int = 7) -> tuple[EnsembleRun, TargetUpdate]:
     """The row that sums up the updates since the last one."""
-    run, event = agent.perform(run, Operation.TARGET_UPDATE, Clock(step=step), np.random.default_rng(0))
+    run, (event,) = agent.perform(run, Operation.TARGET_UPDATE, Clock(step=step), np.random.default_rng(0))
+    assert isinstance(event, TargetUpdate)
     return run, event

@@ -12,6 +12,7 @@ import pytest
 from gymnasium import spaces
 
 from adaqn.agents import algorithm
+from adaqn.agents.protocol import Population
 from adaqn.agents.sac import DEFAULT_MEMBERS, PAPER_CRITIC, SACAgent
 from adaqn.agents.sac_settings import SACSettings
 from adaqn.errors import UserError
@@ -33,9 +34,10 @@ VECTOR = spaces.Box(-1.0, 1.0, (3,))
 ONE = Hyperparameters(hidden=(8,))
 
 
-def members_of(name: str, given: Sequence[Hyperparameters] | None = None) -> tuple[Hyperparameters, ...]:
+def members_of(name: str, given: Sequence[Hyperparameters] = ()) -> tuple[Hyperparameters, ...]:
     """What an algorithm trains if these members are given."""
-    return algorithm(name).ensemble(given)
+    found = algorithm(name)
+    return found.population(Population(tuple(given)), found.configure({}), 0, lambda: VECTOR.shape).members
 
 
 def settings_with(name: str, value: Any) -> SACSettings:

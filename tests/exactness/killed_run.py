@@ -1,7 +1,7 @@
 """Runs `adaqn` in this process and kills it with SIGKILL at a chosen point: `killed_run.py POINT NUMBER -- ARGUMENTS`.
 
-POINT is `step` (after environment step NUMBER), `replace` (just before the NUMBER-th rename of a file that was
-written beside) or `fsync` (in the middle of writing, at the NUMBER-th fsync).
+POINT is `step` (after environment step NUMBER), `update` (just before the NUMBER-th update), `replace` (just before
+the NUMBER-th rename of a file that was written beside) or `fsync` (in the middle of writing, at the NUMBER-th fsync).
 """
 
 from __future__ import annotations
@@ -42,10 +42,25 @@ def kill_at_step(number: int) -> None:
     Trainer._step = step  # type: ignore[method-assign, assignment]
 
 
+def kill_at_update(number: int) -> None:
+    from adaqn.training.trainer import Trainer
+
+    original = Trainer._batch
+
+    def batch(self: Trainer) -> object:
+        if self.updates + 1 >= number:
+            kill()
+        return original(self)
+
+    Trainer._batch = batch  # type: ignore[method-assign]
+
+
 if __name__ == "__main__":
     point, number, _, *arguments = sys.argv[1:]
     if point == "step":
         kill_at_step(int(number))
+    elif point == "update":
+        kill_at_update(int(number))
     else:
         kill_at_call(point, int(number))
     from adaqn.cli import main

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from jax import Array
 
@@ -43,7 +46,11 @@ def test_gradient_by_hand() -> None:
     assert to_x[0, :, :, 0].tolist() == [[1.0, 10.0, 1.0], [100.0, 1000.0, 100.0], [1.0, 10.0, 1.0]]
 
 
-@settings(max_examples=60, deadline=None)
+# Every shape is a program of its own, run once.
+QUICKLY: Any = {"xla_backend_optimization_level": 0}
+
+
+@settings(max_examples=25, deadline=None)
 @given(
     height=st.integers(1, 13),
     width=st.integers(1, 13),
@@ -56,15 +63,21 @@ def test_gradient_by_hand() -> None:
 def test_value_and_gradient_are_those_of_xla(
     height: int, width: int, channels: int, side: int, stride: int, units: int, padding: PaddingName
 ) -> None:
-    assume(padding == "same" or side <= min(height, width))
+    if padding == "valid":
+        height, width = max(height, side), max(width, side)
     x, kernel = operands((2, height, width, channels), side, units)
-    value, pull_back = jax.vjp(lambda x, k: convolve(x, k, stride, padding), x, kernel)
-    expected, expected_pull_back = jax.vjp(lambda x, k: reference(x, k, stride, padding), x, kernel)
-    sizes = tuple(output_size(size, side, stride, padding) for size in (height, width))
-    assert value.shape == (2, *sizes, units)
-    np.testing.assert_allclose(value, expected, rtol=1e-5, atol=1e-5)
-    gradient = jnp.asarray(np.random.default_rng(1).standard_normal(value.shape, np.float32))
-    for one, other in zip(pull_back(gradient), expected_pull_back(gradient), strict=True):
+    rows, columns = (output_size(size, side, stride, padding) for size in (height, width))
+    gradient = np.random.default_rng(1).standard_normal((2, rows, columns, units), np.float32)
+
+    @partial(jax.jit, compiler_options=QUICKLY)
+    def values_and_gradients(x: Array, kernel: Array, gradient: Array) -> list[tuple[Array, Array, Array]]:
+        found = []
+        for function in (convolve, reference):
+            value, pull_back = jax.vjp(lambda x, k, f=function: f(x, k, stride, padding), x, kernel)
+            found.append((value, *pull_back(gradient)))
+        return found
+
+    for one, other in zip(*values_and_gradients(x, kernel, jnp.asarray(gradient)), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)
 
 

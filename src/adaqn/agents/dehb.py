@@ -36,4 +36,4 @@ class DEHBSettings(TrialSettings):
         return DEHB(dimensions, self.min_trial_steps, self.max_trial_steps, self.eta)
 
 
-ALGORITHMS = {"dehb": Algorithm(DEHBSettings, TrialAgent, (), space="required", trials=True)}
+ALGORITHMS = {"dehb": Algorithm(DEHBSettings, TrialAgent, lambda _: (), space="required", trials=True)}

@@ -92,6 +92,11 @@ class EnsembleAgent:
         """Nothing that the table of the members does not tell."""
         return []
 
+    def conclude(self, state: EnsembleRun) -> list[str]:
+        """Nothing either."""
+        del state
+        return []
+
     def init(self, seed: int) -> EnsembleRun:
         """The state at step 0."""
         return self._start(self._members, seed)

@@ -271,6 +271,10 @@ class Agent(Protocol):
         """Lines that tell before a run starts what it is going to do, if that is not plain."""
         ...
 
+    def conclude(self, state: Any) -> list[str]:
+        """Lines that tell what came of a run besides how its members did."""
+        ...
+
     def init(self, seed: int) -> Any:
         """The state at step 0."""
         ...

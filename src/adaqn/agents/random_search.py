@@ -27,4 +27,4 @@ class RandomSearchSettings(TrialSettings):
         return RandomSearch(dimensions, self.trial_steps)
 
 
-ALGORITHMS = {"random-search": Algorithm(RandomSearchSettings, TrialAgent, (), space="required", trials=True)}
+ALGORITHMS = {"random-search": Algorithm(RandomSearchSettings, TrialAgent, lambda _: (), space="required", trials=True)}

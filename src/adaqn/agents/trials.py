@@ -9,7 +9,8 @@ epoch. One that is still under way when the run ends is neither told to the sear
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import gymnasium
@@ -101,6 +102,17 @@ class TrialAgent:
         """Which trials there will be."""
         return self.searcher.describe()
 
+    def conclude(self, state: TrialState) -> list[str]:
+        """Which trial was the best; the table of the members has only the one under way."""
+        best = self.best_trial(state)
+        if best is None:
+            return ["No trial has come to a good end."]
+        return [
+            f"Best trial: {best.number}, with a mean return of {best.fitness:,.1f} at the end of its "
+            f"{best.fidelity:,} steps.",
+            f"  {best.hyperparameters.to_dict()}",
+        ]
+
     def init(self, seed: int) -> TrialState:
         """The state at step 0: the first trial begins."""
         return self._begun(self.searcher.init(), None, 0, np.random.default_rng(seed))
@@ -136,14 +148,9 @@ class TrialAgent:
         self, state: TrialState, observations: np.ndarray, clock: Clock, rng: np.random.Generator
     ) -> tuple[TrialState, np.ndarray]:
         """The trial's actions."""
-        state = state._replace(last_acted=clock.step)
-        if state.failed:
-            return state, self._any_actions(observations, rng)
-        try:
-            run, actions = self._dqn.act(state.run, observations, self._clock(state, clock), rng)
-        except _MemberDiverged as end:
-            return state._replace(run=end.run, failed=True), self._any_actions(observations, rng)
-        return state._replace(run=run), actions
+        own = self._clock(state, clock)
+        act = partial(self._dqn.act, state.run, observations, own, rng)
+        return self._acted(state, act, observations, clock, rng)
 
     def update(
         self, state: TrialState, operation: Operation, batch: Batch[np.ndarray], clock: Clock, rng: np.random.Generator
@@ -163,19 +170,27 @@ class TrialAgent:
         rng: np.random.Generator,
     ) -> tuple[TrialState, np.ndarray]:
         """`update`, then `act`, in one dispatch."""
-        state = state._replace(last_acted=clock.step)
-        if state.failed:
-            return state, self._any_actions(observations, rng)
         own = self._clock(state, clock)
-        try:
-            run, actions = self._dqn.update_and_act(state.run, operation, batch, observations, own, rng)
-        except _MemberDiverged as end:
-            return state._replace(run=end.run, failed=True), self._any_actions(observations, rng)
-        return state._replace(run=run), actions
+        act = partial(self._dqn.update_and_act, state.run, operation, batch, observations, own, rng)
+        return self._acted(state, act, observations, clock, rng)
 
-    def _any_actions(self, observations: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """For the one step until a trial that failed is replaced. [n_envs]"""
-        return rng.integers(self._actions, size=len(observations))
+    def _acted(
+        self,
+        state: TrialState,
+        act: Callable[[], tuple[EnsembleRun, np.ndarray]],
+        observations: np.ndarray,
+        clock: Clock,
+        rng: np.random.Generator,
+    ) -> tuple[TrialState, np.ndarray]:
+        """The actions, or any for the one step until a trial that failed is replaced."""
+        state = state._replace(last_acted=clock.step)
+        if not state.failed:
+            try:
+                run, actions = act()
+                return state._replace(run=run), actions
+            except _MemberDiverged as end:
+                state = state._replace(run=end.run, failed=True)
+        return state, rng.integers(self._actions, size=len(observations))
 
     def perform(
         self, state: TrialState, operation: Operation, clock: Clock, rng: np.random.Generator

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from adaqn.errors import UserError, unknown_name
 from adaqn.hyperparameters import Hyperparameters
 from adaqn.runs.labels import member_labels
-from adaqn.runs.reading import Episodes, RunData, Selections, read_run
+from adaqn.runs.reading import Episodes, RunData, Selections, member_of, read_run
 
 BINS = 120  # along the steps, in the strip of targets
 POINTS = 480  # of all loss curves together: many long curves would hide one another
@@ -206,9 +206,7 @@ def _members(run: RunData) -> list[Hyperparameters]:
     """The ensemble at the start; before it was written, as many plain members as there are losses."""
     if not run.members:
         return [Hyperparameters()] * run.selection.loss.shape[1]
-    described = run.members[0]["members"]
-    lineage = ("parent", "mutation")
-    return [Hyperparameters.from_dict({k: v for k, v in one.items() if k not in lineage}) for one in described]
+    return [member_of(values) for values in run.members[0]["members"]]
 
 
 def _named(selection: Selections, members: int) -> list[int]:

@@ -15,7 +15,7 @@ from adaqn.agents import algorithm
 from adaqn.agents.protocol import Population, Scheduled
 from adaqn.envs.making import observation_shape_of
 from adaqn.errors import UserError, count, unknown_name
-from adaqn.hyperparameters import Hyperparameters, members_from
+from adaqn.hyperparameters import Hyperparameters, grid, members_from
 from adaqn.space import SearchSpace, space_from
 
 CONFIG_VERSION = 1
@@ -66,6 +66,7 @@ class RunConfig:
         version = values.pop("version", CONFIG_VERSION)
         if version != CONFIG_VERSION:
             raise UserError(f"{source} has version {version!r}, but this adaqn reads version {CONFIG_VERSION}")
+        _expand_grid(values, source)
         names = [f.name for f in dataclasses.fields(cls)]
         for name in values:
             if name not in names:
@@ -144,6 +145,18 @@ def presets() -> list[str]:
     """The names of all presets."""
     folder = resources.files("adaqn") / "presets"
     return sorted(entry.name.removesuffix(".yaml") for entry in folder.iterdir() if entry.name.endswith(".yaml"))
+
+
+def _expand_grid(values: dict[str, Any], source: str) -> None:
+    """`grid:` is a short way to write `members:`, as --grid is."""
+    columns = values.pop("grid", None)
+    if columns is None:
+        return
+    if values.get("members") is not None:
+        raise UserError(f"{source} has members and a grid, which is another way to give members: leave one of them out")
+    if not isinstance(columns, Mapping):
+        raise UserError(f"grid in {source} must map names to lists of values, but got {columns!r}")
+    values["members"] = grid(**{str(name): column for name, column in columns.items()})
 
 
 def population_from(members: Any, space: Any, schedule: Any) -> Population:

@@ -83,8 +83,7 @@ class ProgressLine(Observer):
     def on_event(self, trainer: Trainer, event: Event) -> None:
         if isinstance(event, TrialEnd):
             outcome = "failed" if event.fitness is None else f"reached a return of {event.fitness:,.1f}"
-            label = self._labels[0]
-            self.console.print(f"step {event.last_step:,}: trial {event.number} ({label}) {outcome}", soft_wrap=True)
+            self.console.print(f"step {event.last_step:,}: trial {event.number} {outcome}")
         if isinstance(event, Generation):
             self._labels = member_labels([member.hyperparameters for member in event.members])
             self._diverged.clear()
@@ -198,6 +197,7 @@ class ConsoleReporter(Observer):
         memory: Memory,
         run_directory: Path | None = None,
         notes: Sequence[str] = (),
+        conclusion: Callable[[], Sequence[str]] = tuple,
         console: Console | None = None,
         timer: Callable[[], float] = time.perf_counter,
     ) -> None:
@@ -208,6 +208,7 @@ class ConsoleReporter(Observer):
         self.memory = memory
         self.run_directory = run_directory
         self.notes = notes  # of the agent, on what it is going to do
+        self.conclusion = conclusion  # of the agent, on what came of it
         self._timer = timer
         self._progress = ProgressLine(steps, self.console, timer)
         self._running = False
@@ -266,6 +267,8 @@ class ConsoleReporter(Observer):
         )
         reports = trainer.agent.report(trainer.state)
         console.print(outcome_table(reports, self._progress.target))
+        for line in self.conclusion():
+            console.print(line)
 
 
 def return_label(trainer: Trainer) -> str:

@@ -16,7 +16,7 @@ from adaqn.errors import UserError
 _WRITTEN = (
     (".", r"summary\.json"),
     (".", r"config\.yaml|(episodes|selection|evaluations|progress)\.csv|(members|trials)\.jsonl"),
-    (".", r"best_model\.zip|picture\.png|policy\.npz|video\.mp4|evaluations\.csv\.new"),
+    (".", r"best_model\.zip|picture\.png|policy\.npz|schedule\.yaml|video\.mp4|evaluations\.csv\.new"),
     (".", r"\.(summary\.json|config\.yaml|progress\.csv|best_model\.zip)\.\d+\.tmp"),
     ("tensorboard", r"events\.out\.tfevents\..+"),
     ("checkpoint", r"step-\d+\.zip|\.step-\d+\.zip\.\d+\.tmp"),

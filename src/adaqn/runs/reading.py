@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,6 +15,7 @@ import yaml
 from numpy.typing import NDArray
 
 from adaqn.errors import UserError
+from adaqn.hyperparameters import Hyperparameters
 from adaqn.runs.directory import RunDirectory
 
 
@@ -46,6 +48,7 @@ class RunData:
     members: list[dict[str, Any]]  # the ensemble at the start and after every generation
     progress: dict[str, NDArray[np.float64]]  # a column by its tag, nan where it had no value
     summary: dict[str, Any] | None  # None as long as the run is not finished
+    sums_up_selections: bool  # a row of `selection` tells of many target updates
 
 
 def read_run(path: str | os.PathLike[str]) -> RunData:
@@ -59,6 +62,7 @@ def read_run(path: str | os.PathLike[str]) -> RunData:
         members=read_members(directory.members),
         progress=read_progress(directory.progress),
         summary=_parse_json(directory.summary, directory.summary.read_text()) if directory.finished else None,
+        sums_up_selections="selected_0" in _read_table(directory.selection)[0],
     )
 
 
@@ -85,6 +89,11 @@ def read_selection(path: Path) -> Selections:
 def read_members(path: Path) -> list[dict[str, Any]]:
     """members.jsonl."""
     return [_parse_json(path, line) for line in whole_lines(path)]
+
+
+def member_of(values: Mapping[str, Any]) -> Hyperparameters:
+    """The hyperparameters of a member in a line of members.jsonl."""
+    return Hyperparameters.from_dict({k: v for k, v in values.items() if k not in ("parent", "mutation")})
 
 
 def read_progress(path: Path) -> dict[str, NDArray[np.float64]]:

@@ -119,6 +119,7 @@ class RunSession:
                     memory=Memory(self.trainer.replay.nbytes, self.trainer.agent.parameter_bytes),
                     run_directory=None if self.directory is None else self.directory.path,
                     notes=self.trainer.agent.describe(),
+                    conclusion=lambda: self.trainer.agent.conclude(self.trainer.state),
                 )
             ]
         return [ProgressLine(self.config.steps)] if self._output.progress_bar else [DivergenceWarning()]

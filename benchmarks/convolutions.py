@@ -1,0 +1,108 @@
+"""One DQN update on batches of Atari frames, ours beside PyTorch's: `python -m benchmarks.convolutions`.
+
+Both compute a target from the next frames, one gradient and one Adam step with the same network on one core. They
+take turns, and the least processor time of each counts: neighbours on the machine can only add to it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+BATCH, ACTIONS, UNITS = 32, 6, 512
+LAYERS = ((32, 8, 4), (64, 4, 2), (64, 3, 1))  # channels, kernel, stride
+
+
+def main() -> None:
+    """Measure in turns, then print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=30)
+    parser.add_argument("--members", type=int, default=1)
+    parser.add_argument("--core", type=int, default=0)
+    given = parser.parse_args()
+    os.sched_setaffinity(0, {given.core})
+    os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+    updates = {"adaqn": ours(given.members), "torch": torchs()}
+    times: dict[str, list[float]] = {name: [] for name in updates}
+    for update in updates.values():
+        update()  # compile
+    for _ in range(given.rounds):
+        for name, update in updates.items():
+            begun = time.process_time()
+            update()
+            times[name].append(time.process_time() - begun)
+    least = {name: min(found) for name, found in times.items()}
+    for name, seconds in least.items():
+        print(f"{name}: {1e3 * seconds:.1f} ms an update")
+    print(f"{given.members} of ours in the time of {least['adaqn'] / least['torch']:.2f} of torch's")
+
+
+def ours(members: int) -> Callable[[], Any]:
+    """An update of an ensemble of equal networks."""
+    import jax
+    import jax.numpy as jnp
+    import numpy as np
+
+    from adaqn import Hyperparameters
+    from adaqn.compilation import prepare_jax
+    from adaqn.ensemble import Ensemble, EnsembleParameters, EnsembleState
+    from adaqn.hyperparameters import Convolution
+
+    prepare_jax()
+    layers = tuple(Convolution(*layer) for layer in LAYERS)
+    ensemble_members = [Hyperparameters(convolutions=layers, hidden=(UNITS,), padding="valid")] * members
+    ensemble = Ensemble.of(ensemble_members, (84, 84, 4), ACTIONS, scale=1 / 255)
+    rng = np.random.default_rng(0)
+    now, later = (jnp.asarray(rng.integers(256, size=(BATCH, 84, 84, 4), dtype=np.uint8)) for _ in range(2))
+
+    @partial(jax.jit, donate_argnums=0)
+    def step(state: EnsembleState, target: EnsembleParameters) -> EnsembleState:
+        best = ensemble.value(target, jnp.asarray(0), later).max(axis=1)
+        return ensemble.update(state, now, jnp.stack([best] * members), lambda q: q[:, 0])[0]
+
+    state = ensemble.init(ensemble_members, rng)
+    target = jax.tree.map(jnp.copy, ensemble.parameters(state))
+
+    def update() -> None:
+        nonlocal state
+        state = jax.block_until_ready(step(state, target))
+
+    return update
+
+
+def torchs() -> Callable[[], Any]:
+    """An update of one network as Stable-Baselines3 makes it, without its replay buffer."""
+    import torch
+    from torch import nn
+
+    torch.set_num_threads(1)
+
+    def network() -> nn.Sequential:
+        modules: list[nn.Module] = []
+        for inputs, (channels, kernel, stride) in zip((4, 32, 64), LAYERS, strict=True):
+            modules += [nn.Conv2d(inputs, channels, kernel, stride), nn.ReLU()]
+        head = [nn.Flatten(), nn.Linear(7 * 7 * 64, UNITS), nn.ReLU(), nn.Linear(UNITS, ACTIONS)]
+        return nn.Sequential(*modules, *head)
+
+    online, target = network(), network()
+    optimizer = torch.optim.Adam(online.parameters(), 1e-4)
+    now, later = (torch.randint(0, 256, (BATCH, 4, 84, 84), dtype=torch.uint8) for _ in range(2))
+
+    def update() -> None:
+        with torch.no_grad():
+            best = target(later.float() / 255).max(1)[0]
+        loss = nn.functional.smooth_l1_loss(online(now.float() / 255)[:, 0], best)
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(online.parameters(), 10.0)
+        optimizer.step()
+
+    return update
+
+
+if __name__ == "__main__":
+    main()

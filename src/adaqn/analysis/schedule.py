@@ -1,0 +1,42 @@
+"""The history of the target member as a schedule of hyperparameters, which a plain DQN run can follow."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import yaml
+
+from adaqn.agents.protocol import Scheduled
+from adaqn.errors import UserError
+from adaqn.hyperparameters import Hyperparameters
+from adaqn.runs.config import schedule_values
+from adaqn.runs.reading import RunData, member_of, read_run
+from adaqn.snapshot import replacing
+
+
+def write_schedule(run_directory: Path, output: Path | None = None) -> Path:
+    """Write the schedule of a run to `schedule.yaml` in its directory or to the file given."""
+    run = read_run(run_directory)
+    path = run.path / "schedule.yaml" if output is None else output
+    text = yaml.safe_dump({"schedule": schedule_values(schedule_of(run))}, sort_keys=False, default_flow_style=None)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(path) as file:
+        file.write(text.encode())
+    return path
+
+
+def schedule_of(run: RunData) -> tuple[Scheduled, ...]:
+    """The hyperparameters of the target member from each step on where they became others."""
+    if not run.members:
+        raise UserError(f"{run.path} has no members yet, so there is nothing to make a schedule of")
+    if run.sums_up_selections:
+        raise UserError(f"{run.path} has a pair of members as target, which no schedule of one member can follow")
+    generations = [(line["step"], [member_of(values) for values in line["members"]]) for line in run.members]
+    # Until the first target update, the first member is the target.
+    history = [(generations[0][0], 0), *zip(run.selection.step.tolist(), run.selection.target.tolist(), strict=True)]
+    schedule: list[Scheduled] = []
+    for step, target in history:
+        members: list[Hyperparameters] = next(who for since, who in reversed(generations) if since <= step)
+        if not schedule or schedule[-1].hyperparameters != members[target]:
+            schedule.append(Scheduled(step, members[target]))
+    return tuple(schedule)

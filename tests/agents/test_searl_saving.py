@@ -1,0 +1,231 @@
+"""A run of SEARL can be left at any step, in or between evaluations, and goes on to the bit; agents save and load."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import adaqn
+from adaqn import SEARL
+from adaqn.agents import algorithm
+from adaqn.agents.protocol import Generation, MemberEvaluation, Operation
+from adaqn.agents.searl import SEARLAgent
+from adaqn.agents.searl_settings import SEARLSettings
+from adaqn.cli import main
+from adaqn.errors import UserError
+from adaqn.snapshot import Snapshot
+from adaqn.space import SearchSpace
+from adaqn.training.observers import Observer
+from adaqn.training.trainer import Trainer
+from tests.agents.searl_cases import Diary
+
+SPACE = SearchSpace.from_dict(
+    {
+        "activation": ["relu", "tanh"],
+        "optimizer": ["noisy_sgd", "adam"],
+        "loss": ["l2", "huber"],
+        "learning_rate": [1e-3, 1e-1],
+        "hidden": {"layers": [0, 1], "neurons": [2, 3]},
+    }
+)
+QUICK: dict[str, Any] = {"population": 3, "generation_interval": 40, "batch_size": 8, "train_freq": 2}
+STEPS = 150
+
+
+def model(seed: int = 4, **changes: Any) -> SEARL:
+    return SEARL("CartPole-v1", space=SPACE, seed=seed, **{**QUICK, **changes})
+
+
+def everything(trainer: Trainer) -> tuple[dict[str, bytes], str]:
+    snapshot = trainer.snapshot()
+    rows = trainer.replay.rows(trainer.replay.oldest, trainer.replay.added)
+    arrays = snapshot.arrays | {f"replay/{name}": array for name, array in rows.items()}
+    return {name: array.tobytes() for name, array in arrays.items()}, json.dumps(snapshot.meta)
+
+
+class Keeper(Observer):
+    """Keeps a snapshot of every step."""
+
+    def __init__(self) -> None:
+        self.kept: dict[int, tuple[Snapshot, int, dict[str, np.ndarray]]] = {}
+
+    def on_step(self, trainer: Trainer) -> None:
+        replay = trainer.replay
+        rows = replay.rows(replay.oldest, replay.added)
+        self.kept[trainer.clock.step] = (trainer.snapshot(), replay.oldest, rows)
+
+
+@pytest.fixture(scope="module")
+def whole() -> tuple[Trainer, Keeper, Diary]:
+    trainer, keeper, diary = model().trainer, Keeper(), Diary()
+    trainer.run(STEPS, [keeper, diary])
+    return trainer, keeper, diary
+
+
+def borders(diary: Diary) -> dict[str, int]:
+    """Steps of all kinds: in an evaluation, at the end of one, of a generation, and around them."""
+    episodes, first = diary.of(MemberEvaluation), diary.of(Generation)[0].step
+    turn = next(e.step for e, after in itertools.pairwise(episodes) if e.member != after.member)
+    return {
+        "in an episode": episodes[0].step - 2,
+        "at the end of an episode": episodes[0].step,
+        "at the end of a turn": turn,
+        "after it": turn + 1,
+        "at the end of a generation": first,
+        "before it": first - 1,
+        "after that": first + 1,
+    }
+
+
+@pytest.mark.parametrize("where", [
+    "in an episode", "at the end of an episode", "at the end of a turn", "after it",
+    "at the end of a generation", "before it", "after that",
+])  # fmt: skip
+def test_a_run_goes_on_from_any_step(where: str, whole: tuple[Trainer, Keeper, Diary]) -> None:
+    trainer, keeper, diary = whole
+    step = borders(diary)[where]
+    snapshot, first, rows = keeper.kept[step]
+    other, later = model(seed=99).trainer, Diary()
+    other.replay.restore(first, rows)
+    other.restore(Snapshot(snapshot.arrays, json.loads(json.dumps(snapshot.meta))))
+    other.run(STEPS, [later])
+    arrays, meta = everything(other)
+    expected_arrays, expected_meta = everything(trainer)
+    assert [name for name in expected_arrays if arrays.get(name) != expected_arrays[name]] == []
+    assert (arrays.keys(), meta) == (expected_arrays.keys(), expected_meta)
+    assert later.events == [event for event in diary.events if event.step >= step]
+
+
+def test_a_run_that_was_interrupted_in_its_burst_does_it_whole(
+    whole: tuple[Trainer, Keeper, Diary], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A signal in a burst is heeded after the step that follows.
+    trainer, again, diary = whole[0], model().trainer, Diary()
+    update, calls = SEARLAgent.update, []
+
+    def interrupting(agent: SEARLAgent, state: Any, operation: Operation, *rest: Any) -> Any:
+        calls.append(operation)
+        if len(calls) == 5:
+            again.interrupt("SIGTERM")
+        return update(agent, state, operation, *rest)
+
+    monkeypatch.setattr(SEARLAgent, "update", interrupting)
+    again.run(STEPS, [diary])
+    first = diary.of(Generation)[0].step
+    assert (again.clock.step, again.interrupted) == (first + 1, True)
+    again.run(STEPS, [diary])
+    assert everything(again) == everything(trainer)
+    assert diary.events == whole[2].events
+
+
+def test_going_on_after_the_end_repeats_nothing() -> None:
+    halves, one = model(), model()
+    ends: list[int] = []
+    one.learn(120, callback=lambda trainer: ends.append(trainer.clock.step) if trainer._ended[0] else None)
+    # To the end of an episode, where something is due, and from there on.
+    halves.learn(ends[3]).learn(120 - ends[3], reset_num_timesteps=False)
+    assert halves.trainer.updates == one.trainer.updates
+    ours, theirs = (everything(m.trainer)[0] for m in (halves, one))
+    assert ours == theirs
+
+
+def test_save_load_and_predict(tmp_path: Path, whole: tuple[Trainer, Keeper, Diary]) -> None:
+    trained = model().learn(STEPS)
+    assert everything(trained.trainer)[0] == everything(whole[0])[0]
+    observations = np.random.default_rng(0).normal(size=(50, 4)).astype(np.float32)
+    actions, _ = trained.predict(observations, deterministic=True)
+    agent, state = trained.trainer.agent, trained.trainer.state
+    elite = agent.target_member(state)
+    assert np.argmax(np.asarray(state.programs.value(state.learning, elite, observations)), axis=1).tolist() == list(
+        actions
+    )
+    loaded = SEARL.load(trained.save(tmp_path / "agent"))
+    assert isinstance(loaded, SEARL)
+    assert loaded.predict(observations, deterministic=False)[0].tolist() == actions.tolist()
+    assert [m.hyperparameters for m in loaded.members] == [m.hyperparameters for m in trained.members]
+    assert loaded.trainer.state.evaluation == state.evaluation
+    # It goes on with an empty replay buffer, in a new episode of the member whose turn it was.
+    loaded.learn(100, reset_num_timesteps=False)
+    assert loaded.num_timesteps == STEPS + 100
+    assert loaded.trainer.state.generation > state.generation
+
+
+def test_a_run_on_the_command_line(tmp_path: Path) -> None:
+    run_dir = tmp_path / "run"
+    flags = {
+        "algo": "searl",
+        "env": "CartPole-v1",
+        "space": "vectors",
+        "steps": "100",
+        "population": "2",
+        "generation-interval": "40",
+        "batch-size": "8",
+        "train-freq": "4",
+        "log-interval": "50",
+        "run-dir": str(run_dir),
+    }
+    assert main(["train", "--quiet", *(part for n, v in flags.items() for part in (f"--{n}", v))]) == 0
+    with (run_dir / "evaluations.csv").open() as file:
+        evaluations = list(csv.DictReader(file))
+    assert list(evaluations[0]) == ["step", "generation", "member", "return", "length"]
+    with (run_dir / "episodes.csv").open() as file:
+        episodes = list(csv.DictReader(file))
+    assert [(e["step"], e["return"], e["length"]) for e in evaluations] == [tuple(e.values()) for e in episodes]
+    with (run_dir / "selection.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    members = [json.loads(line) for line in (run_dir / "members.jsonl").read_text().splitlines()]
+    assert [line["step"] for line in members] == [0, *(int(row["step"]) for row in rows)]
+    assert len(rows) >= 1
+    first = rows[0]
+    lengths = [sum(int(e["length"]) for e in evaluations if (e["generation"], e["member"]) == ("0", k)) for k in "01"]
+    assert [first["acted_0"], first["acted_1"]] == [str(length) for length in lengths]
+    summary = json.loads((run_dir / "summary.json").read_text())
+    assert summary["updates"] == sum((int(row["acted_0"]) + int(row["acted_1"])) // 4 for row in rows)
+    with (run_dir / "progress.csv").open() as file:
+        progress = list(csv.DictReader(file))
+    means = [
+        np.mean([float(e["return"]) for e in evaluations if (e["generation"], e["member"]) == (str(len(rows) - 1), k)])
+        for k in "01"
+    ]
+    assert float(progress[-1]["rollout/searl_return_max"]) == pytest.approx(max(means))
+    assert float(progress[-1]["rollout/searl_return_mean"]) == pytest.approx(np.mean(means))
+    assert float(progress[-1]["rollout/searl_return_min"]) == pytest.approx(min(means))
+
+
+def test_what_a_user_is_told(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="searches in a space of hyperparameters: give one, such as space=vectors"):
+        SEARL("CartPole-v1")
+    with pytest.raises(UserError, match="evaluates one member at a time: n_envs must be 1, but it is 2"):
+        model(n_envs=2)
+    with pytest.raises(UserError, match="unknown setting 'exploration_final_eps'"):
+        model(exploration_final_eps=0.1)
+    run_dir = tmp_path / "run"
+    flags = ["--algo", "searl", "--env", "CartPole-v1", "--steps", "50", "--run-dir", str(run_dir)]
+    assert main(["train", *flags, "--space", "vectors", "--n-envs", "3"]) == 1
+    assert "n_envs must be 1, but it is 3" in capsys.readouterr().err
+    assert not run_dir.exists()
+
+
+@pytest.mark.parametrize(("name", "low"), [
+    ("learning_starts", 0), ("buffer_size", 1), ("batch_size", 1), ("train_freq", 1), ("n_steps", 1),
+    ("population", 1), ("generation_interval", 1),
+])  # fmt: skip
+def test_counts_in_the_settings(name: str, low: int) -> None:
+    given: dict[str, Any] = {name: str(low)}
+    assert getattr(SEARLSettings(**given), name) == low
+    given[name] = low - 1
+    with pytest.raises(UserError, match=f"{name} must be a whole number of at least {low}, but got {low - 1}"):
+        SEARLSettings(**given)
+
+
+def test_the_algorithm_and_its_names() -> None:
+    assert algorithm("searl").configure({}).learning_starts == 0
+    assert adaqn.SEARL is SEARL and SEARL.algo == "searl"
+    with pytest.raises(UserError, match=r"gamma must be a finite number between 0 and 1, but got 1\.5"):
+        SEARLSettings(gamma=1.5)

@@ -1,0 +1,84 @@
+"""A run of SEARL that was killed in a member's turn, in the burst or between two of them is the run that was not."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.exactness.test_kill_and_resume import adaqn, exact_contents
+
+SPACE = """
+activation: [relu, tanh]
+optimizer: [noisy_sgd, adam]
+loss: [l2, huber]
+learning_rate: [1.0e-3, 1.0e-1]
+hidden: {layers: [0, 1], neurons: [2, 4]}
+"""
+
+
+def arguments(run_dir: Path) -> list[str]:
+    space = run_dir.with_name("space.yaml")
+    space.write_text(SPACE)
+    flags = {
+        "algo": "searl",
+        "env": "CartPole-v1",
+        "seed": "1",
+        "space": str(space),
+        "steps": "190",
+        "population": "3",
+        "generation-interval": "45",
+        "batch-size": "8",
+        "train-freq": "2",
+        "buffer-size": "100",
+        "n-steps": "2",
+        "checkpoint-interval": "1",  # so that every step is one from which a killed run goes on
+        "eval-interval": "70",
+        "eval-episodes": "1",
+        "run-dir": str(run_dir),
+    }
+    return ["train", "--quiet", *(part for name, value in flags.items() for part in (f"--{name}", value))]
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    run_dir = tmp_path_factory.mktemp("uninterrupted") / "run"
+    done = adaqn(*arguments(run_dir))
+    assert done.returncode == 0, done.stderr
+    return run_dir
+
+
+def point(where: str, run_dir: Path) -> list[str]:
+    """Where to kill a run that goes the way of this one."""
+    with (run_dir / "evaluations.csv").open() as file:
+        episodes = [(int(row["step"]), int(row["generation"]), int(row["member"])) for row in csv.DictReader(file)]
+    ends = [now[0] for now, after in itertools.pairwise(episodes) if now[1] == after[1] == 1 and now[2] != after[2]]
+    borders = [now[0] for now, after in itertools.pairwise(episodes) if now[1] != after[1]]
+    assert len(ends) == 2 and len(borders) >= 2
+    first_burst = borders[0] // 2
+    points = {
+        "in a turn": ("step", ends[0] - 3),
+        "at the end of a turn": ("step", ends[0]),
+        "just after it": ("step", ends[0] + 1),
+        "before the burst": ("step", borders[1]),
+        "in the burst": ("update", first_burst + 7),
+        "after the generation": ("step", borders[1] + 1),
+    }
+    kind, number = points[where]
+    return [kind, str(number)]
+
+
+@pytest.mark.parametrize("where", [
+    "in a turn", "at the end of a turn", "just after it", "before the burst", "in the burst", "after the generation",
+])  # fmt: skip
+def test_killed_and_resumed_is_uninterrupted(where: str, uninterrupted: Path, tmp_path: Path) -> None:
+    run_dir = tmp_path / "run"
+    killed = adaqn(*arguments(run_dir), before=point(where, uninterrupted))
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert not (run_dir / "summary.json").exists()
+    resumed = adaqn("resume", str(run_dir), "--quiet")
+    assert resumed.returncode == 0, resumed.stderr
+    assert exact_contents(run_dir) == exact_contents(uninterrupted)
