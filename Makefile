@@ -33,11 +33,11 @@ format: $(VENV)/.installed ## format and mend what ruff can mend
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: $(BENCH)/.installed ## steps per second, latency and memory beside SB3 and SBX
-	$(BENCH)/bin/python -m benchmarks.throughput
+bench: $(BENCH)/.installed ## steps per second, latency and memory beside SB3 and SBX (TASK=pong: only there)
+	$(BENCH)/bin/python -m benchmarks.throughput $(if $(TASK),--task $(TASK))
 
-versus: $(BENCH)/.installed ## learning curves beside SB3's (half an hour or more)
-	$(BENCH)/bin/python -m benchmarks.versus_sb3
+versus: $(BENCH)/.installed ## learning curves beside SB3's, or with TASK=hopper SBX's (half an hour or more)
+	$(BENCH)/bin/python -m benchmarks.versus $(if $(TASK),--task $(TASK))
 
 clean: ## remove caches and build products (the environments stay)
 	rm -rf build dist src/*.egg-info .pytest_cache .ruff_cache .hypothesis .import_linter_cache

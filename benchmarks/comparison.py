@@ -1,4 +1,4 @@
-"""The numbers of `versus_sb3`: final score, area under the curve, and the two verdicts."""
+"""The numbers of `versus`: final score, area under the curve, and the two verdicts."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ class Score(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """Ours beside SB3's; nothing can be said of the final score with fewer than three runs in all."""
+    """Ours beside the peer's; nothing can be said of the final score with fewer than three runs in all."""
 
     ours_final: float
-    sb3_final: float
+    peer_final: float
     pooled_sd: float  # NaN where both sides have one seed
     ours_auc: float
-    sb3_auc: float
+    peer_auc: float
     final_holds: bool
     auc_holds: bool
 
@@ -72,23 +72,23 @@ def pooled_deviation(first: Sequence[float], second: Sequence[float]) -> float:
     return math.sqrt(squares / freedom)
 
 
-def verdict(ours: Sequence[Score], sb3: Sequence[Score]) -> Verdict:
-    """Whether ours is at least SB3's less one pooled deviation, and whether its AUC is at least 0.9 of SB3's.
+def verdict(ours: Sequence[Score], peer: Sequence[Score]) -> Verdict:
+    """Whether ours is at least the peer's less one pooled deviation, and whether its AUC is at least 0.9 of the peer's.
 
-    A share of a negative AUC would ask for MORE than SB3's, so the tolerance is a distance: 10 % of its
-    magnitude below it. Where SB3's AUC is positive, that is exactly 0.9 of it.
+    A share of a negative AUC would ask for MORE than the peer's, so the tolerance is a distance: 10 % of its
+    magnitude below it. Where the peer's AUC is positive, that is exactly 0.9 of it.
     """
-    ours_final, sb3_final = _mean(run.final for run in ours), _mean(run.final for run in sb3)
-    ours_auc, sb3_auc = _mean(run.auc for run in ours), _mean(run.auc for run in sb3)
-    deviation = pooled_deviation([run.final for run in ours], [run.final for run in sb3])
+    ours_final, peer_final = _mean(run.final for run in ours), _mean(run.final for run in peer)
+    ours_auc, peer_auc = _mean(run.auc for run in ours), _mean(run.auc for run in peer)
+    deviation = pooled_deviation([run.final for run in ours], [run.final for run in peer])
     return Verdict(
         ours_final,
-        sb3_final,
+        peer_final,
         deviation,
         ours_auc,
-        sb3_auc,
-        final_holds=ours_final >= sb3_final - deviation,  # False with NaN
-        auc_holds=ours_auc >= sb3_auc - AUC_TOLERANCE * abs(sb3_auc),
+        peer_auc,
+        final_holds=ours_final >= peer_final - deviation,  # False with NaN
+        auc_holds=ours_auc >= peer_auc - AUC_TOLERANCE * abs(peer_auc),
     )
 
 

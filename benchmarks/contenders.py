@@ -1,10 +1,11 @@
-"""Who is compared: DQN of three libraries with the paper's Lunar Lander settings, behind one interface.
+"""Who is compared: DQN and SAC of three libraries with the same settings, behind one interface.
 
 Libraries are imported where they are built, so that a process loads only the one it measures.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -12,25 +13,44 @@ import gymnasium as gym
 
 Library = Literal["sb3", "sbx", "adaqn"]
 Layers = tuple[int, ...]
+Convolutions = tuple[tuple[int, int, int], ...]  # channels, kernel and stride of each
 
-ENVIRONMENT = "LunarLander-v3"
+# The class of each algorithm counts for the time of an import, not the package alone: ours imports nothing heavy
+# until a class is asked for.
+MODULES: dict[Library, str] = {"sb3": "stable_baselines3", "sbx": "sbx", "adaqn": "adaqn"}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Settings:
-    """The paper's settings for Lunar Lander, the same for every contender."""
+    """What is the same for every contender; the names are those of all three libraries."""
 
-    learning_rate: float = 3e-4
+    learning_rate: float
     gamma: float = 0.99
-    batch_size: int = 32
-    buffer_size: int = 10_000
-    learning_starts: int = 1_000
+    batch_size: int
+    buffer_size: int
+    learning_starts: int
     train_freq: int = 1
-    target_update_interval: int = 200
+
+
+@dataclass(frozen=True, kw_only=True)
+class DQNSettings(Settings):
+    """One DQN for all, but for the last two."""
+
+    target_update_interval: int
     exploration_initial_eps: float = 1.0
     exploration_final_eps: float = 0.01
-    exploration_steps: int = 1_000
+    exploration_steps: int
+    convolutions: Convolutions = ()  # in front of the hidden layers, without padding
     max_grad_norm: float = 10.0  # SB3 alone clips gradients; this is its default
+    loss: str = "l2"  # ours and SBX's; SB3 has Huber's
+
+
+@dataclass(frozen=True, kw_only=True)
+class SACSettings(Settings):
+    """One SAC for all, with a learned entropy coefficient that begins at 1."""
+
+    tau: float = 0.005
+    actor_hidden: Layers = (256, 256)
 
 
 @dataclass(frozen=True)
@@ -39,7 +59,8 @@ class Contender:
 
     name: str
     library: Library
-    members: tuple[Layers, ...]  # the peers have exactly one
+    members: tuple[Layers, ...]  # hidden layers of every critic; DQN's peers have one, SAC's two equal ones
+    preset: str | None = None  # of ours, where members differ in more than their layers
 
 
 class Learner(Protocol):
@@ -48,76 +69,70 @@ class Learner(Protocol):
     def learn(self, total_timesteps: int, /) -> object: ...
 
 
-EQUAL: Layers = (200, 200)
-PAPER: tuple[Layers, ...] = ((25, 25), (50, 50), (100, 100), (200, 200))
-
-CONTENDERS: tuple[Contender, ...] = (
-    Contender("sb3", "sb3", (EQUAL,)),
-    Contender("sbx", "sbx", (EQUAL,)),
-    *(Contender(f"adaqn-k{count}", "adaqn", (EQUAL,) * count) for count in range(1, 6)),
-    Contender("adaqn-paper", "adaqn", PAPER),
-)
+def algorithm(library: Library, settings: Settings) -> str:
+    """The name of the library's class."""
+    name = "SAC" if isinstance(settings, SACSettings) else "DQN"
+    # Our DQN and SAC are these with one member and with two equal ones.
+    return f"Ada{name}" if library == "adaqn" else name
 
 
 def build(contender: Contender, env: gym.Env[Any, Any], settings: Settings, steps: int, seed: int) -> Learner:
     """The contender, ready to learn for that many steps."""
     if contender.library == "adaqn":
-        return _adaqn(contender.members, env, settings, seed)
-    return _peer(contender.library, contender.members[0], env, settings, steps, seed)
+        return _adaqn(contender, env, settings, seed)
+    return _peer(contender, env, settings, steps, seed)
 
 
-def _adaqn(members: tuple[Layers, ...], env: gym.Env[Any, Any], settings: Settings, seed: int) -> Learner:
-    from adaqn import AdaDQN, Hyperparameters
+def _adaqn(contender: Contender, env: gym.Env[Any, Any], settings: Settings, seed: int) -> Learner:
+    import adaqn
 
-    return AdaDQN(
-        env,
-        members=[
-            Hyperparameters(hidden=hidden, optimizer="adam", learning_rate=settings.learning_rate) for hidden in members
-        ],
-        seed=seed,
-        gamma=settings.gamma,
-        learning_starts=settings.learning_starts,
-        buffer_size=settings.buffer_size,
-        batch_size=settings.batch_size,
-        train_freq=settings.train_freq,
-        target_update_interval=settings.target_update_interval,
-        exploration_initial_eps=settings.exploration_initial_eps,
-        exploration_final_eps=settings.exploration_final_eps,
-        exploration_steps=settings.exploration_steps,
-    )
+    shared = dataclasses.asdict(settings)
+    learning_rate = shared.pop("learning_rate")
+    own: dict[str, Any] = {}
+    if isinstance(settings, DQNSettings):
+        del shared["max_grad_norm"]
+        layers = [adaqn.Convolution(*layer) for layer in shared.pop("convolutions")]
+        own = {"loss": shared.pop("loss"), "convolutions": layers, "padding": "valid"}
+    else:
+        shared["actor_learning_rate"] = learning_rate
+    members: Any = [
+        adaqn.Hyperparameters(hidden=hidden, optimizer="adam", learning_rate=learning_rate, **own)
+        for hidden in contender.members
+    ]
+    if contender.preset is not None:
+        from adaqn.runs.config import read_config
+
+        members = adaqn.grid(**read_config(contender.preset)["grid"])
+    return getattr(adaqn, algorithm("adaqn", settings))(env, members=members, seed=seed, **shared)
 
 
-def _peer(
-    library: Literal["sb3", "sbx"],
-    hidden: Layers,
-    env: gym.Env[Any, Any],
-    settings: Settings,
-    steps: int,
-    seed: int,
-) -> Learner:
+def _peer(contender: Contender, env: gym.Env[Any, Any], settings: Settings, steps: int, seed: int) -> Learner:
+    import importlib
+
     import torch  # pyright: ignore[reportMissingImports]
 
     # SBX samples its batches through torch too.
     torch.set_num_threads(1)
-    shared: dict[str, Any] = {
-        "learning_rate": settings.learning_rate,
-        "gamma": settings.gamma,
-        "batch_size": settings.batch_size,
-        "buffer_size": settings.buffer_size,
-        "learning_starts": settings.learning_starts,
-        "train_freq": settings.train_freq,
-        "target_update_interval": settings.target_update_interval,
-        "exploration_initial_eps": settings.exploration_initial_eps,
-        "exploration_final_eps": settings.exploration_final_eps,
-        "exploration_fraction": settings.exploration_steps / steps,
-        "policy_kwargs": {"net_arch": list(hidden)},
-        "seed": seed,
-        "device": "cpu",
-    }
-    if library == "sbx":
-        from sbx import DQN  # pyright: ignore[reportMissingImports]
-
-        return DQN("MlpPolicy", env, **shared)
-    from stable_baselines3 import DQN  # pyright: ignore[reportMissingImports]
-
-    return DQN("MlpPolicy", env, max_grad_norm=settings.max_grad_norm, **shared)
+    shared = dataclasses.asdict(settings)
+    hidden, policy = list(contender.members[0]), "MlpPolicy"
+    if isinstance(settings, SACSettings):
+        actor = shared.pop("actor_hidden")
+        shared["policy_kwargs"] = {"net_arch": {"pi": list(actor), "qf": hidden}}
+    else:
+        del shared["loss"]
+        shared["exploration_fraction"] = shared.pop("exploration_steps") / steps
+        shared["policy_kwargs"] = {"net_arch": hidden}
+        if shared.pop("convolutions"):
+            policy = "CnnPolicy"
+            # Its convolutions are those of our settings, and the first dense layer belongs to them.
+            shared["policy_kwargs"] = {"net_arch": hidden[1:], "features_extractor_kwargs": {"features_dim": hidden[0]}}
+            # Each observation once, as ours; SB3 can do that only if it takes every end for a real one.
+            shared |= {
+                "optimize_memory_usage": True,
+                "replay_buffer_kwargs": {"handle_timeout_termination": False},
+            }
+        if contender.library == "sbx":
+            del shared["max_grad_norm"]
+    module = importlib.import_module(MODULES[contender.library])
+    make = getattr(module, algorithm(contender.library, settings))
+    return make(policy, env, seed=seed, device="cpu", **shared)

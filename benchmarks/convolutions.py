@@ -76,8 +76,8 @@ def ours(members: int) -> Callable[[], Any]:
 
 def torchs() -> Callable[[], Any]:
     """An update of one network as Stable-Baselines3 makes it, without its replay buffer."""
-    import torch
-    from torch import nn
+    import torch  # pyright: ignore[reportMissingImports]
+    from torch import nn  # pyright: ignore[reportMissingImports]
 
     torch.set_num_threads(1)
 

@@ -7,7 +7,19 @@ import platform
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-_PACKAGES = ("adaqn", "gymnasium", "jax", "jaxlib", "numpy", "optax", "sbx-rl", "stable-baselines3", "torch")
+_PACKAGES = (
+    "adaqn",
+    "ale-py",
+    "gymnasium",
+    "jax",
+    "jaxlib",
+    "mujoco",
+    "numpy",
+    "optax",
+    "sbx-rl",
+    "stable-baselines3",
+    "torch",
+)
 
 
 def machine() -> dict[str, str | int]:

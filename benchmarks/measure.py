@@ -11,20 +11,14 @@ import sys
 import time
 from typing import Literal, get_args
 
-import gymnasium as gym
-
-from benchmarks.contenders import CONTENDERS, ENVIRONMENT, Contender, Settings, build
+from benchmarks.contenders import MODULES, Contender, DQNSettings, algorithm, build
 from benchmarks.isolation import pin
 from benchmarks.stopwatch import Moment, Stopwatch
+from benchmarks.tasks import TASKS, Task
 
 Quantity = Literal["rate", "latency", "environment"]
 
-# The class counts, not the package alone: ours imports nothing heavy until a class is asked for.
-_CLASSES = {"sb3": ("stable_baselines3", "DQN"), "sbx": ("sbx", "DQN"), "adaqn": ("adaqn", "AdaDQN")}
 _ENVIRONMENT_WARMUP = 1_000
-# After so many steps beyond the start of learning, at least one update has been made on every side:
-# they differ by one in whether the step at which learning starts is itself followed by an update.
-_FIRST_UPDATE = 2
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,34 +39,38 @@ class Latency:
     first_update_seconds: float  # from the call of learn() to the end of the first update
 
 
-def measure_rate(contender: Contender, warmup: int, steps: int) -> Rate:
+def measure_rate(task: Task, contender: Contender, warmup: int, steps: int) -> Rate:
     """Steps per second over `steps` steps, after `warmup` steps in which learning starts."""
     total = warmup + steps + 1
-    env = Stopwatch(gym.make(ENVIRONMENT), warmup, warmup + steps)
-    build(contender, env, Settings(), total, seed=0).learn(total)
-    return _rate(steps, env.after(warmup), env.after(warmup + steps))
+    env = task.make()
+    watch = Stopwatch(env, warmup, warmup + steps)
+    build(contender, env, task.settings, total, seed=0).learn(total)
+    return _rate(steps, watch.after(warmup), watch.after(warmup + steps))
 
 
-def measure_latency(contender: Contender) -> Latency:
+def measure_latency(task: Task, contender: Contender) -> Latency:
     """The time to the first update, which is due as soon as there is a batch."""
-    settings = dataclasses.replace(Settings(), learning_starts=Settings().batch_size)
-    first = settings.learning_starts + _FIRST_UPDATE
-    env = Stopwatch(gym.make(ENVIRONMENT), first)
+    settings = dataclasses.replace(task.settings, learning_starts=task.settings.batch_size)
+    # By then at least one update has been made on every side: they differ by one in whether the step at which
+    # learning starts is itself followed by an update.
+    first = settings.learning_starts + settings.train_freq + 1
+    # The peers state the exploration as a share of the run, and a share cannot exceed 1.
+    steps = settings.exploration_steps if isinstance(settings, DQNSettings) else first
+    env = task.make()
+    watch = Stopwatch(env, first)
 
     begin = time.perf_counter()
-    module, name = _CLASSES[contender.library]
-    getattr(importlib.import_module(module), name)
+    getattr(importlib.import_module(MODULES[contender.library]), algorithm(contender.library, settings))
     imported = time.perf_counter()
-    # The peers state the exploration as a share of the run, and a share cannot exceed 1.
-    learner = build(contender, env, settings, settings.exploration_steps, seed=0)
+    learner = build(contender, env, settings, steps, seed=0)
     constructed = time.perf_counter()
     learner.learn(first + 1)
-    return Latency(imported - begin, constructed - imported, env.after(first).wall - constructed)
+    return Latency(imported - begin, constructed - imported, watch.after(first).wall - constructed)
 
 
-def measure_environment(steps: int) -> Rate:
+def measure_environment(task: Task, steps: int) -> Rate:
     """Steps per second of the environment alone, with random actions."""
-    env = gym.make(ENVIRONMENT)
+    env = task.make()
     env.reset(seed=0)
     env.action_space.seed(0)
     actions = [env.action_space.sample() for _ in range(_ENVIRONMENT_WARMUP + steps)]
@@ -99,20 +97,20 @@ def main() -> None:
     """Measure what the arguments say and print it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("quantity", choices=get_args(Quantity))
-    parser.add_argument("--contender", choices=[contender.name for contender in CONTENDERS])
+    parser.add_argument("--task", choices=TASKS, required=True)
+    parser.add_argument("--contender")
     parser.add_argument("--core", type=int, required=True)
     parser.add_argument("--warmup", type=int, default=0)
     parser.add_argument("--steps", type=int, default=0)
     given = parser.parse_args()
     pin(given.core)
+    task = TASKS[given.task]
     if given.quantity == "environment":
-        found: Rate | Latency = measure_environment(given.steps)
+        found: Rate | Latency = measure_environment(task, given.steps)
+    elif given.quantity == "rate":
+        found = measure_rate(task, task.contender(given.contender), given.warmup, given.steps)
     else:
-        contender = next(contender for contender in CONTENDERS if contender.name == given.contender)
-        if given.quantity == "rate":
-            found = measure_rate(contender, given.warmup, given.steps)
-        else:
-            found = measure_latency(contender)
+        found = measure_latency(task, task.contender(given.contender))
     print(json.dumps(dataclasses.asdict(found)))
 
 

@@ -24,28 +24,29 @@ class Moment(NamedTuple):
         return (self.cpu - begin.cpu) / (self.wall - begin.wall)
 
 
-class Stopwatch(gym.Wrapper[Any, Any, Any, Any]):
-    """Notes the time at which chosen steps are about to be taken.
+class Stopwatch:
+    """Notes the time at which chosen steps of an environment are about to be taken.
 
     When step n + 1 is about to be taken, its action is known, and so every update before it has been made:
     a library that computes asynchronously has had to wait for it.
     """
 
     def __init__(self, env: gym.Env[Any, Any], *steps: int) -> None:
-        super().__init__(env)
         self.taken = 0
         self._awaited = frozenset(steps)
         self._reached: dict[int, Moment] = {}
-
-    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Note the time if this step is awaited, then take it."""
-        if self.taken in self._awaited:
-            self._reached[self.taken] = Moment.now()
-        self.taken += 1
-        return self.env.step(action)
+        self._step = env.step
+        # Not a wrapper around it: ours keeps single frames only of environments that it can see through.
+        env.step = self._noted_step
 
     def after(self, step: int) -> Moment:
         """The moment at which that many steps and all updates due by then were done."""
         if step not in self._reached:
             raise LookupError(f"step {step} was not followed by another: {self.taken} steps were taken")
         return self._reached[step]
+
+    def _noted_step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        if self.taken in self._awaited:
+            self._reached[self.taken] = Moment.now()
+        self.taken += 1
+        return self._step(action)

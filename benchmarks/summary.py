@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from statistics import median
 
 from benchmarks.contenders import Contender, Layers
@@ -22,7 +24,8 @@ class RateRow:
     members: tuple[Layers, ...]
     steps_per_second: float
     rounds: tuple[float, ...]  # steps per second in each
-    ratio_to_sb3: float | None  # median of the rounds' ratios; None where SB3 was not measured
+    ratio_to_sb3: float | None  # median of the rounds' ratios; None where that peer was not measured
+    ratio_to_sbx: float | None
     peak_rss_mb: float
     lowest_cpu_share: float  # over the rounds; well below 1 means that the machine was busy with something else
 
@@ -44,14 +47,19 @@ class Summary:
 
     environment_steps_per_second: float
     rates: tuple[RateRow, ...]
-    further_member_share: dict[str, float]  # cost of the K-th equal member, as a share of the step with one
+    base_members: int
+    further_member_share: dict[str, float]  # cost of the K-th equal member, as a share of the step with the base's
     latencies: tuple[LatencyRow, ...]
 
 
 def summarise(
-    contenders: Sequence[Contender], rates: RateRounds, latencies: LatencyRounds, environment: Sequence[float]
+    contenders: Sequence[Contender],
+    rates: RateRounds,
+    latencies: LatencyRounds,
+    environment: Sequence[float],
+    base: int = 1,
 ) -> Summary:
-    """The medians over the rounds."""
+    """The medians over the rounds; `base` is how many equal members the others are further to."""
     speeds = {name: [found["steps_per_second"] for found in rounds] for name, rounds in rates.items()}
     rows = tuple(
         RateRow(
@@ -60,6 +68,7 @@ def summarise(
             median(speeds[contender.name]),
             tuple(speeds[contender.name]),
             _ratio(speeds[contender.name], speeds.get("sb3")),
+            _ratio(speeds[contender.name], speeds.get("sbx")),
             _median_of(rates[contender.name], "peak_rss_mb"),
             min(found["cpu_share"] for found in rates[contender.name]),
         )
@@ -75,36 +84,39 @@ def summarise(
         )
         for name, (cold, warm) in latencies.items()
     )
-    return Summary(median(environment), rows, further_member_share(speeds), waits)
+    return Summary(median(environment), rows, base, further_member_share(speeds, base), waits)
 
 
-def further_member_share(speeds: dict[str, list[float]]) -> dict[str, float]:
-    """What the K-th equal member adds to the time of a step, as a share of the time of a step with one.
+def further_member_share(speeds: dict[str, list[float]], base: int) -> dict[str, float]:
+    """What the K-th equal member adds to the time of a step, as a share of the time of a step with the base's.
 
-    Compared within each round, then the median over them.
+    Compared within each round, then the median over them. Where not every number was measured, "4-5" is the mean of
+    the fourth and the fifth.
     """
+    alone = speeds.get(f"adaqn-k{base}")
+    if not alone:
+        return {}
+    measured = sorted(int(name.removeprefix("adaqn-k")) for name in speeds if name.startswith("adaqn-k"))
     shares: dict[str, float] = {}
-    for count in range(2, 6):
-        one, fewer, more = (speeds.get(f"adaqn-k{k}") for k in (1, count - 1, count))
-        if one and fewer and more:
-            shares[str(count)] = median(
-                (1 / with_it - 1 / without) * alone for with_it, without, alone in zip(more, fewer, one, strict=True)
-            )
+    for fewer, more in pairwise(count for count in measured if count >= base):
+        rounds = zip(speeds[f"adaqn-k{more}"], speeds[f"adaqn-k{fewer}"], alone, strict=True)
+        label = str(more) if more == fewer + 1 else f"{fewer + 1}-{more}"
+        shares[label] = median((1 / with_it - 1 / without) * one / (more - fewer) for with_it, without, one in rounds)
     return shares
 
 
 def print_tables(summary: Summary) -> None:
     """The summary for a reader."""
-    print(f"\n{'':<14}{'members':<34}{'steps/s':>9}{'x SB3':>8}{'peak MB':>9}")
+    print(f"\n{'':<14}{'members':<34}{'steps/s':>9}{'x SB3':>8}{'x SBX':>8}{'peak MB':>9}")
     print(f"{'environment':<48}{summary.environment_steps_per_second:>9.0f}")
     for row in summary.rates:
-        ratio = "" if row.ratio_to_sb3 is None else f"{row.ratio_to_sb3:.2f}"
-        print(f"{row.name:<14}{_members(row.members):<34}{row.steps_per_second:>9.0f}{ratio:>8}{row.peak_rss_mb:>9.0f}")
+        ratios = "".join(f"{'' if r is None else f'{r:.2f}':>8}" for r in (row.ratio_to_sb3, row.ratio_to_sbx))
+        print(f"{row.name:<14}{_members(row.members):<34}{row.steps_per_second:>9.0f}{ratios}{row.peak_rss_mb:>9.0f}")
     busy = [row.name for row in summary.rates if row.lowest_cpu_share < BUSY]
     if busy:
         print(f"other processes used the same core while {', '.join(busy)} ran: do not rely on these numbers")
     if summary.further_member_share:
-        print("\ncost of a further equal member, as a share of the step with one:")
+        print(f"\ncost of a further equal member, as a share of the step with {summary.base_members}:")
         for count, share in summary.further_member_share.items():
             print(f"  member {count}: {share:6.1%}")
     if summary.latencies:
@@ -127,5 +139,7 @@ def _median_of(rounds: Iterable[dict[str, float]], key: str) -> float:
 
 
 def _members(members: tuple[Layers, ...]) -> str:
-    names = ["x".join(map(str, layers)) for layers in members]
-    return f"{len(names)} of {names[0]}" if len(set(names)) == 1 else " ".join(names)
+    counts = Counter("x".join(map(str, layers)) for layers in members)
+    if len(members) > 1 and len(counts) == len(members):
+        return " ".join(counts)
+    return ", ".join(f"{count} of {name}" for name, count in counts.items())

@@ -1,4 +1,4 @@
-"""Steps per second, time to the first update and peak memory on Lunar Lander, beside SB3 and SBX.
+"""Steps per second, time to the first update and peak memory on three tasks, beside SB3 and SBX.
 
 Contenders take turns over several rounds, because a machine's speed drifts by more than they differ: a ratio
 compares only what was measured in the same round, and the median over the rounds is reported.
@@ -16,68 +16,76 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.contenders import CONTENDERS, Contender, Settings
+from benchmarks.contenders import MODULES, Contender
 from benchmarks.isolation import ROOT, cores, run_module
 from benchmarks.machine import machine, versions
 from benchmarks.summary import LatencyRounds, RateRounds, print_tables, summarise
-
-LATENCY_CONTENDERS = ("sb3", "sbx", "adaqn-k1", "adaqn-paper")
-_PACKAGES = {"sb3": "stable_baselines3", "sbx": "sbx", "adaqn": "adaqn"}
+from benchmarks.tasks import TASKS, Task
 
 
 def main() -> None:
-    """Measure, print the tables and write the JSON."""
+    """Measure task after task, print the tables and write a JSON for each."""
     given = _arguments()
-    chosen = [contender for contender in CONTENDERS if contender.name in given.only]
-    _require_packages(chosen)
-    protocol = {"rounds": given.rounds, "warmup_steps": given.warmup, "timed_steps": given.steps}
+    chosen = {task.name: [c for c in task.contenders if c.name in given.only] for task in given.tasks}
+    _require_packages([contender for contenders in chosen.values() for contender in contenders])
+    for task in given.tasks:
+        measure(task, chosen[task.name], given.core, given.out)
+
+
+def measure(task: Task, contenders: Sequence[Contender], core: int, out: Path) -> None:
+    """Measure one task, print its tables and write its JSON."""
     with tempfile.TemporaryDirectory() as scratch:
-        bench = Bench(given.core, given.warmup, given.steps, Path(scratch))
-        rates, environment = bench.rates(chosen, given.rounds)
-        latencies = bench.latencies([c for c in chosen if c.name in LATENCY_CONTENDERS], given.rounds)
-    summary = summarise(chosen, rates, latencies, environment)
+        bench = Bench(task, core, Path(scratch))
+        rates, environment = bench.rates(contenders)
+        latencies = bench.latencies([contender for contender in contenders if contender.name in task.timed_first])
+    summary = summarise(contenders, rates, latencies, environment, task.base)
+    print(f"\n{task.name} ({task.environment})")
     print_tables(summary)
     record = {
+        "task": task.name,
+        "environment": task.environment,
         "machine": machine(),
         "versions": versions(),
-        "settings": dataclasses.asdict(Settings()),
-        "protocol": protocol,
+        "settings": dataclasses.asdict(task.settings),
+        "protocol": {"rounds": task.rounds, "warmup_steps": task.warmup, "timed_steps": task.steps},
         **dataclasses.asdict(summary),
     }
-    given.out.parent.mkdir(parents=True, exist_ok=True)
-    given.out.write_text(json.dumps(record, indent=2) + "\n")
-    print(f"written to {given.out}")
+    out.mkdir(parents=True, exist_ok=True)
+    path = out / f"throughput-{task.name}.json"
+    path.write_text(json.dumps(record, indent=2) + "\n")
+    print(f"written to {path}", flush=True)
 
 
 @dataclasses.dataclass(frozen=True)
 class Bench:
-    """Where and how long to measure."""
+    """What, where and how long to measure."""
 
+    task: Task
     core: int
-    warmup: int
-    steps: int
     scratch: Path  # for compilation caches
 
-    def rates(self, contenders: Sequence[Contender], rounds: int) -> tuple[RateRounds, list[float]]:
+    def rates(self, contenders: Sequence[Contender]) -> tuple[RateRounds, list[float]]:
         """Rate and memory of everyone, and the environment alone, in each round."""
+        task = self.task
         found: RateRounds = {contender.name: [] for contender in contenders}
         environment: list[float] = []
-        arguments = ["--warmup", str(self.warmup), "--steps", str(self.steps)]
-        for number in range(rounds):
-            environment.append(self._measure("environment", "--steps", "20000")["steps_per_second"])
+        arguments = ["--warmup", str(task.warmup), "--steps", str(task.steps)]
+        for number in range(task.rounds):
+            alone = self._measure("environment", "--steps", str(task.environment_steps))
+            environment.append(alone["steps_per_second"])
             for contender in contenders:
-                _say(f"round {number + 1} of {rounds}: {contender.name}")
+                self._say(f"round {number + 1} of {task.rounds}: {contender.name}")
                 found[contender.name].append(
                     self._measure("rate", "--contender", contender.name, *arguments, cache="rates")
                 )
         return found, environment
 
-    def latencies(self, contenders: Sequence[Contender], rounds: int) -> LatencyRounds:
+    def latencies(self, contenders: Sequence[Contender]) -> LatencyRounds:
         """Time to the first update: with an empty compilation cache, and in the next process."""
         found: LatencyRounds = {contender.name: ([], []) for contender in contenders}
-        for number in range(rounds):
+        for number in range(self.task.rounds):
             for contender in contenders:
-                _say(f"latency, round {number + 1} of {rounds}: {contender.name}")
+                self._say(f"latency, round {number + 1} of {self.task.rounds}: {contender.name}")
                 for measured in found[contender.name]:  # cold, then warm
                     cache = f"{contender.name}-{number}"
                     measured.append(self._measure("latency", "--contender", contender.name, cache=cache))
@@ -85,34 +93,46 @@ class Bench:
 
     def _measure(self, quantity: str, *arguments: str, cache: str = "none") -> dict[str, float]:
         environ = {"ADAQN_CACHE_DIR": str(self.scratch / cache)}
-        done = run_module("benchmarks.measure", [quantity, "--core", str(self.core), *arguments], environ)
+        common = ["--task", self.task.name, "--core", str(self.core)]
+        done = run_module("benchmarks.measure", [quantity, *common, *arguments], environ)
         return json.loads(done.stdout.splitlines()[-1])
+
+    def _say(self, what: str) -> None:
+        print(f"{self.task.name}, {what}", file=sys.stderr, flush=True)
 
 
 def _require_packages(contenders: Sequence[Contender]) -> None:
-    for package in sorted({_PACKAGES[contender.library] for contender in contenders}):
+    for package in sorted({MODULES[contender.library] for contender in contenders}):
         if importlib.util.find_spec(package) is None:
             sys.exit(f"{package} is not installed here; run `make bench`, or leave it out with --only.")
 
 
-def _say(what: str) -> None:
-    print(what, file=sys.stderr, flush=True)
-
-
 def _arguments() -> argparse.Namespace:
-    names = [contender.name for contender in CONTENDERS]
+    names = list(dict.fromkeys(contender.name for task in TASKS.values() for contender in task.contenders))
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", nargs="+", choices=names, default=names, help="measure only these")
-    parser.add_argument("--rounds", type=int, default=3, help="measurements of each (default 3)")
-    parser.add_argument("--warmup", type=int, default=2_000, help="steps before the clock starts (default 2000)")
-    parser.add_argument("--steps", type=int, default=4_000, help="steps on the clock (default 4000)")
+    parser.add_argument("--task", nargs="+", choices=TASKS, default=list(TASKS), help="measure these (default all)")
+    parser.add_argument("--only", nargs="+", choices=names, default=names, help="measure only these contenders")
+    for option, field, what in (
+        ("--rounds", "rounds", "measurements of each"),
+        ("--warmup", "warmup", "steps before the clock starts"),
+        ("--steps", "steps", "steps on the clock"),
+    ):
+        usual = ", ".join(f"{getattr(task, field)} for {task.name}" for task in TASKS.values())
+        parser.add_argument(option, type=int, help=f"{what} (default {usual})")
     parser.add_argument("--core", type=int, default=cores()[-1], help="the core to measure on")
-    parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results" / "throughput.json")
+    parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results", help="a directory for the JSON")
     given = parser.parse_args()
-    if given.rounds < 1 or given.steps < 1:
-        parser.error(f"--rounds {given.rounds} --steps {given.steps}: both must be at least 1.")
-    if given.warmup <= Settings().learning_starts:
-        parser.error(f"--warmup is {given.warmup}, but learning starts at {Settings().learning_starts}; give more.")
+    durations = {name: getattr(given, name) for name in ("rounds", "warmup", "steps")}
+    durations = {name: value for name, value in durations.items() if value is not None}
+    given.tasks = [dataclasses.replace(task, **durations) for task in TASKS.values() if task.name in given.task]
+    for task in given.tasks:
+        if task.rounds < 1 or task.steps < 1:
+            parser.error(f"--rounds {task.rounds} --steps {task.steps}: both must be at least 1.")
+        starts = task.settings.learning_starts
+        if task.warmup <= starts:
+            parser.error(f"--warmup is {task.warmup}, but in {task.name} learning starts at {starts}; give more.")
+        if not any(contender.name in given.only for contender in task.contenders):
+            parser.error(f"--only leaves nobody in {task.name}: {' '.join(c.name for c in task.contenders)} are there.")
     if given.core not in cores():
         parser.error(f"--core is {given.core}, but must be one of {', '.join(map(str, cores()))}.")
     return given

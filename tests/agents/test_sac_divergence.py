@@ -87,6 +87,7 @@ def test_a_critic_that_explodes_does_not_stop_the_actor() -> None:
     # hold the actor in place for ever.
     agent, rng = agent_of(WILD, SOUND, SOUND), np.random.default_rng(0)
     run = agent.init(0)
+    before = np.array(run.learning.actor.parameters)
     for _ in range(12):
         before = np.array(run.learning.actor.parameters)
         run = agent.update(run, Operation.ACTOR_UPDATE, some_batch(rng), CLOCK, rng)

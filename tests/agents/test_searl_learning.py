@@ -128,8 +128,11 @@ def test_members_act_greedily_in_turn() -> None:
 
 def test_a_target_that_cannot_be_learned_from_takes_nobody_along() -> None:
     agent = agent_of([HALF] * 3)
-    huge = [0.0, 0.0, -1e30, 1.0]  # finite, and its error is not; the largest value is
-    run = updated(agent, started(agent, [STEEP, huge, FLAT]), ONE)
+    run = started(agent, [STEEP, FLAT, FLAT])
+    # Finite, but the error to one of its values would not be; the largest value alone would not show it.
+    huge = jnp.asarray([[0.0, 0.0, -1e30, 1.0]])
+    target = (run.learning.target[0], huge, run.learning.target[2])
+    run = updated(agent, run._replace(learning=run.learning._replace(target=target)), ONE)
     alone = updated(agent_of([HALF] * 2), started(agent_of([HALF] * 2), [STEEP, FLAT]), ONE)
     assert run.learning.diverged.tolist() == [False, True, False]
     assert [online_of(run)[0], online_of(run)[2]] == online_of(alone)

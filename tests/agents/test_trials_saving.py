@@ -66,6 +66,8 @@ def test_a_search_goes_on_to_the_bit(algo: str, n_envs: int, keep: bool, step: i
     second.replay.restore(replay.oldest, replay.rows(replay.oldest, replay.added))
     arrays, meta = first.snapshot()
     second.restore(Snapshot(arrays, json.loads(json.dumps(meta))))
+    assert everything(second) == everything(first)
+    assert state_of(second).last_acted == state_of(first).last_acted > 0
     second.run(STEPS, [rest])
     assert events + rest.events == diary.events
     expected, got = everything(whole), everything(second)

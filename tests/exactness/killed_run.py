@@ -1,7 +1,10 @@
 """Runs `adaqn` in this process and kills it with SIGKILL at a chosen point: `killed_run.py POINT NUMBER -- ARGUMENTS`.
 
-POINT is `step` (after environment step NUMBER), `update` (just before the NUMBER-th update), `replace` (just before
-the NUMBER-th rename of a file that was written beside) or `fsync` (in the middle of writing, at the NUMBER-th fsync).
+POINT is `step` (after environment step NUMBER), `update` (just before update NUMBER), `fsync` or `replace` (just before
+that call of `os` is made for the NUMBER-th time), `writing` (the NUMBER-th checkpoint is written beside, but not yet
+safe on the disk) or `renaming` (it is, but not yet in its place).
+Or `generation` (in the midst of the NUMBER-th one), or `compiling` (while the update of a member is compiled for the
+NUMBER-th time).
 """
 
 from __future__ import annotations
@@ -9,22 +12,26 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from pathlib import Path
+from typing import Any
 
 
 def kill() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def kill_at_call(name: str, number: int) -> None:
+def kill_at_call(name: str, number: int, prefix: str = "") -> None:
+    """Kill at the NUMBER-th call for a file whose name, without the dot of one written beside, begins so."""
     original = getattr(os, name)
     calls = 0
 
-    def counted(*arguments: object, **keywords: object) -> object:
+    def counted(first: Any, *others: Any, **keywords: Any) -> Any:
         nonlocal calls
-        calls += 1
+        path = Path(os.readlink(f"/proc/self/fd/{first}") if isinstance(first, int) else first)
+        calls += path.name.removeprefix(".").startswith(prefix)
         if calls == number:
             kill()
-        return original(*arguments, **keywords)
+        return original(first, *others, **keywords)
 
     setattr(os, name, counted)
 
@@ -55,12 +62,51 @@ def kill_at_update(number: int) -> None:
     Trainer._batch = batch  # type: ignore[method-assign]
 
 
+def kill_at_generation(number: int) -> None:
+    """Kill when the children of the NUMBER-th generation of this process are known and the target is renewed."""
+    from adaqn.agents.ensemble_agent import EnsembleAgent
+
+    original = EnsembleAgent.replace_members
+    calls = 0
+
+    def replace_members(self: EnsembleAgent, *arguments: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == number:
+            kill()
+        return original(self, *arguments)
+
+    EnsembleAgent.replace_members = replace_members  # type: ignore[method-assign, assignment]
+
+
+def kill_at_compilation(number: int) -> None:
+    """Kill when the program has been written for the compiler, and before it is compiled."""
+    import jax
+
+    calls = 0
+
+    def note(event: str, duration: float, **about: Any) -> None:
+        nonlocal calls
+        del duration
+        calls += event == "/jax/core/compile/jaxpr_to_mlir_module_duration" and about.get("fun_name") == "jit(learn)"
+        if calls == number:
+            kill()
+
+    jax.monitoring.register_event_duration_secs_listener(note)
+
+
 if __name__ == "__main__":
     point, number, _, *arguments = sys.argv[1:]
     if point == "step":
         kill_at_step(int(number))
     elif point == "update":
         kill_at_update(int(number))
+    elif point == "generation":
+        kill_at_generation(int(number))
+    elif point == "compiling":
+        kill_at_compilation(int(number))
+    elif point in ("writing", "renaming"):
+        kill_at_call({"writing": "fsync", "renaming": "replace"}[point], int(number), "step-")
     else:
         kill_at_call(point, int(number))
     from adaqn.cli import main

@@ -20,7 +20,7 @@ hidden: {layers: [0, 1], neurons: [2, 4]}
 """
 
 
-def arguments(run_dir: Path) -> list[str]:
+def arguments(run_dir: Path, checkpoint_interval: int) -> list[str]:
     space = run_dir.with_name("space.yaml")
     space.write_text(SPACE)
     flags = {
@@ -35,7 +35,7 @@ def arguments(run_dir: Path) -> list[str]:
         "train-freq": "2",
         "buffer-size": "100",
         "n-steps": "2",
-        "checkpoint-interval": "1",  # so that every step is one from which a killed run goes on
+        "checkpoint-interval": str(checkpoint_interval),
         "eval-interval": "70",
         "eval-episodes": "1",
         "run-dir": str(run_dir),
@@ -46,29 +46,28 @@ def arguments(run_dir: Path) -> list[str]:
 @pytest.fixture(scope="module")
 def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     run_dir = tmp_path_factory.mktemp("uninterrupted") / "run"
-    done = adaqn(*arguments(run_dir))
+    done = adaqn(*arguments(run_dir, checkpoint_interval=100))
     assert done.returncode == 0, done.stderr
     return run_dir
 
 
-def point(where: str, run_dir: Path) -> list[str]:
-    """Where to kill a run that goes the way of this one."""
+def point(where: str, run_dir: Path) -> tuple[str, int, int]:
+    """Where to kill a run that goes the way of this one, and from which step it is to go on."""
     with (run_dir / "evaluations.csv").open() as file:
         episodes = [(int(row["step"]), int(row["generation"]), int(row["member"])) for row in csv.DictReader(file)]
     ends = [now[0] for now, after in itertools.pairwise(episodes) if now[1] == after[1] == 1 and now[2] != after[2]]
     borders = [now[0] for now, after in itertools.pairwise(episodes) if now[1] != after[1]]
     assert len(ends) == 2 and len(borders) >= 2
-    first_burst = borders[0] // 2
-    points = {
-        "in a turn": ("step", ends[0] - 3),
-        "at the end of a turn": ("step", ends[0]),
-        "just after it": ("step", ends[0] + 1),
-        "before the burst": ("step", borders[1]),
-        "in the burst": ("update", first_burst + 7),
-        "after the generation": ("step", borders[1] + 1),
+    if where == "in the burst":
+        return "update", borders[0] // 2 + 7, borders[1]  # of the second one; one update for two samples
+    steps = {
+        "in a turn": ends[0] - 3,
+        "at the end of a turn": ends[0],
+        "just after it": ends[0] + 1,
+        "before the burst": borders[1],
+        "after the generation": borders[1] + 1,
     }
-    kind, number = points[where]
-    return [kind, str(number)]
+    return "step", steps[where], steps[where]
 
 
 @pytest.mark.parametrize("where", [
@@ -76,9 +75,14 @@ def point(where: str, run_dir: Path) -> list[str]:
 ])  # fmt: skip
 def test_killed_and_resumed_is_uninterrupted(where: str, uninterrupted: Path, tmp_path: Path) -> None:
     run_dir = tmp_path / "run"
-    killed = adaqn(*arguments(run_dir), before=point(where, uninterrupted))
+    kind, number, checkpoint = point(where, uninterrupted)
+    killed = adaqn(*arguments(run_dir, checkpoint), before=[kind, str(number)])
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     assert not (run_dir / "summary.json").exists()
+    newest = max((run_dir / "checkpoint").glob("step-*.zip"))
+    assert int(newest.stem.removeprefix("step-")) == checkpoint
     resumed = adaqn("resume", str(run_dir), "--quiet")
     assert resumed.returncode == 0, resumed.stderr
-    assert exact_contents(run_dir) == exact_contents(uninterrupted)
+    contents, expected = exact_contents(run_dir), exact_contents(uninterrupted)
+    del contents["config.yaml"], expected["config.yaml"]  # which say how often a checkpoint is made
+    assert contents == expected

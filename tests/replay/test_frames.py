@@ -315,3 +315,35 @@ def test_nonsense_is_refused(changed: dict[str, Any], sentence: str) -> None:
 def test_an_empty_buffer_gives_no_samples() -> None:
     with pytest.raises(ValueError, match="nothing can be sampled from an empty replay buffer"):
         FrameReplay(5, 1, ATARI, (), np.int32).sample(np.random.default_rng(0), 2)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    before=EVENTS,
+    capacity=st.integers(1, 40),
+    stack=st.integers(1, 4),
+    n_steps=st.integers(1, 3),
+    padding=st.sampled_from(PADDINGS),
+    later=st.integers(0, 12),
+)
+def test_a_buffer_that_was_cleared_holds_only_what_came_after(
+    before: list[list[str]], capacity: int, stack: int, n_steps: int, padding: Padding, later: int
+) -> None:
+    n_envs = len(before[0])
+    stream = ImageStream(n_envs, stack, padding)
+    cleared = buffer_for(stream, capacity, stack, padding, n_steps)
+    for events in before:
+        feed(stream, events, cleared)
+    cleared.clear()
+    stream.give_up(range(n_envs))
+    assert cleared.oldest == cleared.added
+    with pytest.raises(ValueError, match="nothing can be sampled from an empty replay buffer"):
+        cleared.sample(np.random.default_rng(0), 1)
+    for step in range(later + stack + 1):
+        feed(stream, before[step % len(before)], cleared)
+    batch = cleared.sample(np.random.default_rng(0), 50)
+    stream.assert_shown(batch, n_steps)
+    assert batch.action.min() >= n_envs * len(before)
+    restored = buffer_for(stream, capacity, stack, padding, n_steps)
+    restored.restore(cleared.oldest, cleared.rows(cleared.oldest, cleared.added))
+    assert_same_draws(cleared, restored)

@@ -254,3 +254,29 @@ def test_cut_keeps_returns_from_crossing_into_another_episode() -> None:
     assert set(batch.steps[~of_first & (began == 0)]) == {2}  # given up after the step from 1
     assert set(batch.steps[~of_first & (began == 1)]) == {1}
     assert not batch.terminated.any()
+
+
+@settings(max_examples=100, deadline=None)
+@given(before=streams, capacity=st.integers(1, 30), n_steps=st.integers(1, 4), later=st.integers(1, 12))
+def test_a_buffer_that_was_cleared_draws_as_a_new_one(
+    before: list[list[str]], capacity: int, n_steps: int, later: int
+) -> None:
+    n_envs = len(before[0])
+    cleared, new = buffer(capacity, n_envs, n_steps), buffer(capacity, n_envs, n_steps)
+    for row, flags in enumerate(before):
+        cleared.add(transitions(row, flags))
+    cleared.clear()
+    assert cleared.oldest == cleared.added == len(before)  # rows keep their numbers, so that a checkpoint knows them
+    with pytest.raises(ValueError, match="nothing can be sampled from an empty replay buffer"):
+        cleared.sample(np.random.default_rng(0), 1)
+    for row in range(len(before), len(before) + later):
+        for replay in (cleared, new):
+            replay.add(transitions(row, [""] * n_envs))
+        drawn, expected = (replay.sample(np.random.default_rng(row), 40) for replay in (cleared, new))
+        for one, other in zip(drawn, expected, strict=True):
+            np.testing.assert_array_equal(one, other)
+    restored = buffer(capacity, n_envs, n_steps)
+    restored.restore(cleared.oldest, cleared.rows(cleared.oldest, cleared.added))
+    drawn, expected = (replay.sample(np.random.default_rng(1), 40) for replay in (cleared, restored))
+    for one, other in zip(drawn, expected, strict=True):
+        np.testing.assert_array_equal(one, other)

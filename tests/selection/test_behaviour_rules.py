@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -80,3 +82,63 @@ def test_epsilon_follows_the_target_member_but_sometimes(
     p = np.array(expected)
     deviations = np.sqrt(p * (1.0 - p) / 40_000)
     assert (np.abs(shares(epsilon, alive, target) - p) <= 4.0 * deviations).all()
+
+
+def inverse_loss_draws(losses: list[float], alive: list[bool], size: int, draws: int = 40_000) -> np.ndarray:
+    """Members drawn by the rule `inverse_loss`. [draws, size]"""
+    uniforms = np.random.default_rng(1).random((draws, 1 + K), np.float32)
+    target = selection(*range(size))
+
+    def draw(numbers: Array) -> Array:
+        return behaviour_rule("inverse_loss")(
+            numbers, jnp.float32(0.5), jnp.asarray(losses), jnp.asarray(alive), target
+        )
+
+    return np.asarray(jax.jit(jax.vmap(draw))(uniforms))
+
+
+@pytest.mark.parametrize(
+    ("losses", "alive", "expected"),
+    [
+        # 1/L is 1, 2, 4, 1 eighths.
+        ([4.0, 2.0, 1.0, 4.0], [True] * 4, [1 / 8, 2 / 8, 4 / 8, 1 / 8]),
+        ([4.0, 2.0, 1.0, 4.0], [True, True, False, True], [1 / 4, 2 / 4, 0.0, 1 / 4]),
+        # Just after a reset, nobody is preferred.
+        ([0.0, 0.0, 0.0, 0.0], [True] * 4, [1 / 4] * 4),
+        # 1 / (L + 1e-6): a small loss that is no larger than the constant, and one that is three times as large.
+        ([0.0, 1e-6, 3e-6, 1.0], [True] * 4, [4 / 7, 2 / 7, 1 / 7, 0.0]),
+        # The sum of a member that is about to diverge may be infinite before anybody knows.
+        ([2.0, np.inf, np.nan, 2.0], [True] * 4, [1 / 2, 0.0, 0.0, 1 / 2]),
+        ([1e-3, 1e-3, 1e-3, 5.0], [False, False, False, True], [0.0, 0.0, 0.0, 1.0]),
+    ],
+)
+def test_inverse_loss_prefers_small_losses_in_proportion(
+    losses: list[float], alive: list[bool], expected: list[float]
+) -> None:
+    members = inverse_loss_draws(losses, alive, size=1)
+    p = np.array(expected)
+    deviations = np.sqrt(p * (1.0 - p) / len(members))
+    frequencies = np.bincount(members[:, 0], minlength=K) / len(members)
+    assert (np.abs(frequencies - p) <= 4.0 * deviations + 2e-5).all()  # a weight of one millionth is shown as none
+
+
+def test_inverse_loss_draws_pairs_one_after_the_other_without_replacement() -> None:
+    # Weights 4, 2, 1 and nothing: the first is drawn with 4/7, 2/7, 1/7, the second among the others by weight.
+    members = inverse_loss_draws([1.0, 2.0, 4.0, 0.5], [True, True, True, False], size=2)
+    weights = {0: 4.0, 1: 2.0, 2: 1.0}
+    assert (members[:, 0] != members[:, 1]).all()
+    assert not (members == 3).any()
+    for first, of_first in weights.items():
+        for second in weights.keys() - {first}:
+            p = of_first / 7.0 * weights[second] / (7.0 - of_first)
+            share = ((members[:, 0] == first) & (members[:, 1] == second)).mean()
+            assert abs(share - p) <= 4.0 * np.sqrt(p * (1.0 - p) / len(members))
+
+
+def test_inverse_loss_is_sound_for_the_smallest_and_the_largest_numbers_that_are_drawn() -> None:
+    edge = [0.0, float(np.nextafter(np.float32(1.0), np.float32(0.0)))]
+    losses, alive = jnp.asarray([1e30, 1e30, 1e30, 1e30]), jnp.asarray([True, True, True, False])
+    for numbers in itertools.product(edge, repeat=K):
+        uniforms = jnp.asarray([0.5, *numbers])
+        (member,) = behaviour_rule("inverse_loss")(uniforms, jnp.float32(0.0), losses, alive, selection(3))
+        assert int(member) == int(np.argmax(numbers[:3]))

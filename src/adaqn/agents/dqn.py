@@ -46,7 +46,7 @@ class DQNAgent(ValueAgent):
                 f"generation_interval must be a multiple of target_update_interval, {interval}, "
                 f"but it is {settings.generation_interval}"
             )
-        evolution = evolution_of(population, settings, interval)
+        evolution = evolution_of(population, settings)
         super().__init__(settings, population.members, observation_space, action_space, evolution)
         default = "epsilon" if population.space is None else "inverse_loss"
         self.behaviour = settings.behaviour or default
@@ -57,7 +57,7 @@ class DQNAgent(ValueAgent):
 
     def plan(self, state: EnsembleRun, clock: Clock, ended: np.ndarray) -> tuple[Operation, ...]:
         """An update every G steps, a target update every T steps (lines 6 and 12), once learning has started."""
-        del state, ended
+        del ended
         s = self.settings
         due: list[Operation] = []
         first = clock.began + s.learning_starts
@@ -68,7 +68,7 @@ class DQNAgent(ValueAgent):
             # Without an update since the last target update, there are no losses to choose by.
             updated = step - since_update > max(first, step - s.target_update_interval)
             if step % s.target_update_interval == 0 and updated:
-                replaced = self.evolution is not None and self.evolution.due(step)
+                replaced = self.evolution is not None and self.evolution.due(step, state.members)
                 due.append(Operation.GENERATION if replaced else Operation.TARGET_UPDATE)
         return tuple(due)
 

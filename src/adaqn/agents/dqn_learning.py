@@ -106,15 +106,15 @@ def behaviour_members(behaviour: str, state: DQNState, uniforms: Array, epsilon:
 def choose_actions(state: DQNState, member: Array, q: Array, uniforms: Array, epsilon: Array) -> tuple[DQNState, Array]:
     """ε-greedy actions for the values [n, A] of the members [n] that act; uniform numbers are [n, 2]. [n]
 
-    An action is -1 where its member turned out to have diverged: it is marked, and the caller draws again.
+    All actions are -1 if a member that acts turned out to have diverged: it is marked, and the caller draws again.
     """
     everyone = jnp.arange(state.diverged.shape[0])[None, :]
     unsound = ~jnp.isfinite(q).all(axis=-1)
     diverged = state.diverged | ((member[:, None] == everyone) & unsound[:, None]).any(axis=0)
     anything = (uniforms[:, 1] * q.shape[-1]).astype(jnp.int32)
     action = jnp.where(uniforms[:, 0] < epsilon, anything, q.argmax(axis=-1).astype(jnp.int32))
-    sound = ~diverged[member]
-    chosen = (member[:, None] == everyone) & sound[:, None]
+    sound = ~diverged[member].any()
+    chosen = (member[:, None] == everyone) & sound
     acted = state.acted + chosen.sum(axis=0, dtype=jnp.int32)
     return state._replace(diverged=diverged, acted=acted), jnp.where(sound, action, -1)
 

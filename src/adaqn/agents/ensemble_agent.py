@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from adaqn.agents.evolving import Evolution, Inheritance, inheritance
-from adaqn.agents.protocol import Clock, Generation, MemberReport, Newcomer
+from adaqn.agents.protocol import Clock, Generation, MemberReport, Newcomer, TargetUpdate
 from adaqn.agents.schedules import linear
 from adaqn.agents.state_arrays import state_from_arrays, state_to_arrays
 from adaqn.ensemble import Ensemble
@@ -170,6 +170,26 @@ class EnsembleAgent:
         if np.asarray(state.learning.diverged).all():
             names = "; ".join(f"{k}: {member.to_dict()}" for k, member in enumerate(state.members))
             raise AllMembersDiverged(f"all members diverged (their values are no longer finite): {names}")
+
+    def target_update(
+        self,
+        state: EnsembleRun,
+        clock: Clock,
+        losses: Any,  # [K]
+        acted: Any,  # [K]
+        newly_diverged: Any,  # [K] bool
+        selected: Any = None,  # [K]
+    ) -> TargetUpdate:
+        """The event of a target that was renewed; raises if nobody is left to be one."""
+        self.require_living(state)
+        return TargetUpdate(
+            step=clock.step,
+            target=self.target_member(state),
+            cumulated_loss=tuple(np.asarray(losses).tolist()),
+            acted=tuple(np.asarray(acted).tolist()),
+            newly_diverged=tuple(np.flatnonzero(newly_diverged).tolist()),
+            selected=None if selected is None else tuple(np.asarray(selected).tolist()),
+        )
 
     def target_member(self, state: EnsembleRun) -> int:
         """The member that the target is computed from, or the first of them."""

@@ -20,8 +20,8 @@ from adaqn.space import SearchSpace
 class Evolution(Protocol):
     """Says when members are replaced, and by whom."""
 
-    def due(self, step: int) -> bool:
-        """Whether members are replaced at this step."""
+    def due(self, step: int, members: Sequence[Hyperparameters]) -> bool:
+        """Whether members are replaced at this step, if these are the ones there."""
         ...
 
     def children(
@@ -38,8 +38,9 @@ class Generations:
     space: SearchSpace
     settings: EvolutionSettings
 
-    def due(self, step: int) -> bool:
+    def due(self, step: int, members: Sequence[Hyperparameters]) -> bool:
         """At every multiple of the interval."""
+        del members
         return step % self.settings.generation_interval == 0
 
     def children(
@@ -55,11 +56,10 @@ class Replacements:
     """One member that becomes what a schedule says."""
 
     schedule: tuple[Scheduled, ...]
-    interval: int  # entries take effect at the first multiple of it
 
-    def due(self, step: int) -> bool:
-        """Where the schedule names other hyperparameters than before."""
-        return self._at(step) != self._at(step - self.interval)
+    def due(self, step: int, members: Sequence[Hyperparameters]) -> bool:
+        """Where the schedule names other hyperparameters than the member has, however long it has done so."""
+        return self._at(step) != members[0]
 
     def children(
         self, rng: np.random.Generator, members: Sequence[Hyperparameters], fitness: np.ndarray, step: int
@@ -73,12 +73,12 @@ class Replacements:
         return (begun or self.schedule)[-1 if begun else 0].hyperparameters
 
 
-def evolution_of(population: Population, settings: EvolutionSettings, interval: int) -> Evolution | None:
-    """How this population moves, or None if it stays what it is; a schedule acts at multiples of `interval`."""
+def evolution_of(population: Population, settings: EvolutionSettings) -> Evolution | None:
+    """How this population moves, or None if it stays what it is."""
     if population.space is not None:
         return Generations(population.space, settings)
     if population.schedule:
-        return Replacements(population.schedule, interval)
+        return Replacements(population.schedule)
     return None
 
 

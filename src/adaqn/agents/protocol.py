@@ -214,7 +214,7 @@ class Algorithm:
         if given.space is not None and not given.members:
             # Drawn here, so that the configuration of a run names them.
             rng = np.random.default_rng([seed, _FOR_MEMBERS])
-            members = tuple(given.space.sample(rng) for _ in range(settings.population))
+            members = self._checked(tuple(given.space.sample(rng) for _ in range(settings.population)))
         elif given.schedule and not given.members:
             members = (given.schedule[0].hyperparameters,)
         else:

@@ -21,7 +21,6 @@ from adaqn.agents.protocol import (
     Operation,
     PolicyWeights,
     Population,
-    TargetUpdate,
     as_population,
 )
 from adaqn.agents.sac_learning import Draws, SACProgram, SACState, act, report, start, update_actor, update_critics
@@ -95,7 +94,7 @@ class SACAgent(EnsembleAgent):
         observations = require_vector_observations(observation_space)
         self._actions = int(require_box_actions(action_space).shape[0])
         size = math.prod(observations.shape)
-        evolution = evolution_of(population, settings, settings.selection_interval)
+        evolution = evolution_of(population, settings)
         super().__init__(settings, population.members, (size + self._actions,), 1, evolution)
         self._actor = Network(settings.actor.architecture, (size,), 2 * self._actions)
 
@@ -116,7 +115,7 @@ class SACAgent(EnsembleAgent):
 
     def plan(self, state: EnsembleRun, clock: Clock, ended: np.ndarray) -> tuple[Operation, ...]:
         """Updates of the critics, the last one with the actor's, every G steps; a report of the pairs now and then."""
-        del state, ended
+        del ended
         s = self.settings
         due: list[Operation] = []
         first = clock.began + s.learning_starts
@@ -129,7 +128,7 @@ class SACAgent(EnsembleAgent):
             updated = step - since_update > max(first, step - s.selection_interval)
             if step % s.selection_interval == 0 and updated:
                 due.append(Operation.TARGET_UPDATE)
-            if self.evolution is not None and self.evolution.due(step):
+            if self.evolution is not None and self.evolution.due(step, state.members):
                 due.append(Operation.GENERATION)
         return tuple(due)
 
@@ -190,16 +189,7 @@ class SACAgent(EnsembleAgent):
         assert operation is Operation.TARGET_UPDATE, "SAC plans nothing else besides updates"
         learning, losses, selected, acted, newly_diverged = state.programs.report(state.learning)
         state = state._replace(learning=learning)
-        self.require_living(state)
-        event = TargetUpdate(
-            step=clock.step,
-            target=self.target_member(state),
-            cumulated_loss=tuple(np.asarray(losses).tolist()),
-            acted=tuple(np.asarray(acted).tolist()),
-            newly_diverged=tuple(np.flatnonzero(newly_diverged).tolist()),
-            selected=tuple(np.asarray(selected).tolist()),
-        )
-        return state, (event,)
+        return state, (self.target_update(state, clock, losses, acted, newly_diverged, selected),)
 
     def _inherited(self, state: EnsembleRun, heirs: Inheritance, rng: np.random.Generator) -> SACState:
         """Online critics, and Polyak targets that are inherited as the weights are.

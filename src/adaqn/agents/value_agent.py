@@ -13,7 +13,7 @@ from jax import Array
 from adaqn.agents.dqn_learning import DQNState
 from adaqn.agents.ensemble_agent import EnsembleAgent, EnsembleRun
 from adaqn.agents.evolving import Evolution, Inheritance, next_members
-from adaqn.agents.protocol import Clock, Event, PolicyWeights, TargetUpdate
+from adaqn.agents.protocol import Clock, Event, PolicyWeights
 from adaqn.envs.spaces import observation_scale, require_discrete_actions, require_observations
 from adaqn.hyperparameters import Hyperparameters
 from adaqn.selection import Selection
@@ -60,17 +60,9 @@ class ValueAgent(EnsembleAgent):
         self, state: EnsembleRun, clock: Clock, outcome: tuple[DQNState, Array, Array, Array]
     ) -> tuple[EnsembleRun, tuple[Event, ...]]:
         """The run with a new target, and what is told of it."""
-        learning, losses, acted, newly_diverged = outcome
+        learning, *facts = outcome
         state = state._replace(learning=learning)
-        self.require_living(state)
-        event = TargetUpdate(
-            step=clock.step,
-            target=int(learning.selected.members[0]),
-            cumulated_loss=tuple(np.asarray(losses).tolist()),
-            acted=tuple(np.asarray(acted).tolist()),
-            newly_diverged=tuple(np.flatnonzero(newly_diverged).tolist()),
-        )
-        return state, (event,)
+        return state, (self.target_update(state, clock, *facts),)
 
     def _inherited(self, state: EnsembleRun, heirs: Inheritance, rng: np.random.Generator) -> DQNState:
         """Online networks and the snapshot of the next members."""

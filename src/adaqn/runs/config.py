@@ -116,10 +116,7 @@ def read_config(name_or_path: str | Path) -> dict[str, Any]:
     """The plain values of a YAML file, or of the preset with this name."""
     path = Path(name_or_path)
     if path.is_file():
-        try:
-            text = path.read_text()
-        except (OSError, UnicodeDecodeError) as error:
-            raise UserError(f"cannot read {path} as text: {error}") from None
+        text = _text_of(path)
     elif str(name_or_path) in presets():
         text = (resources.files("adaqn") / "presets" / f"{name_or_path}.yaml").read_text()
     elif path.suffix in (".yaml", ".yml"):
@@ -130,6 +127,13 @@ def read_config(name_or_path: str | Path) -> dict[str, Any]:
     if not isinstance(values, Mapping):
         raise UserError(f"{path} must hold a mapping of names to values, but it holds {values!r}")
     return dict(values)
+
+
+def _text_of(path: Path) -> str:
+    try:
+        return path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"cannot read {path} as text: {error}") from None
 
 
 def yaml_value(what: str, text: str) -> Any:
@@ -174,7 +178,7 @@ def schedule_from(schedule: Any) -> tuple[Scheduled, ...]:
         path = Path(schedule)
         if not path.is_file():
             raise UserError(f"there is no file {path} with a schedule of hyperparameters")
-        schedule = yaml_value(str(path), path.read_text())
+        schedule = yaml_value(str(path), _text_of(path))
     if isinstance(schedule, Mapping):
         schedule = schedule.get("schedule")
     if not isinstance(schedule, list | tuple):

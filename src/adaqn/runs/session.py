@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from adaqn.errors import EnvironmentFault
+from adaqn.replay.memory import require_memory
 from adaqn.runs.config import RunConfig, read_config
 from adaqn.runs.console import ConsoleReporter, DivergenceWarning, Memory, ProgressLine
 from adaqn.runs.directory import RunDirectory
@@ -78,6 +79,8 @@ class RunSession:
     def run(self, callbacks: Sequence[Observer], model: Model) -> None:
         """Train to the end; SIGINT and SIGTERM end it after a whole step, ready to be resumed if it has a directory."""
         trainer, config = self.trainer, self.config
+        if trainer.clock.step == 0:
+            require_memory(trainer.replay.nbytes + trainer.agent.parameter_bytes)
         trainer.clock = trainer.clock._replace(horizon=trainer.clock.horizon or config.steps)
         observers = [*callbacks, *self._evaluation(model), *self._display()]
         if self._recorders is not None:

@@ -1,0 +1,65 @@
+"""What `versus` compares: two tasks, each our algorithm against the same one of a peer."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Literal
+
+from benchmarks.contenders import Contender, Layers, Library, SACSettings, Settings
+from benchmarks.tasks import LUNAR_LANDER
+
+Side = Literal["ours", "sb3", "sbx"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Duel:
+    """An environment, a peer, and what both learn with."""
+
+    name: str
+    environment: str
+    algorithm: str
+    peer: Literal["sb3", "sbx"]
+    settings: Settings
+    critics: tuple[Layers, ...]
+    steps: int  # of a run, unless another number is given
+
+    @property
+    def sides(self) -> tuple[Side, Side]:
+        """Who learns: ours first."""
+        return "ours", self.peer
+
+    def contender(self, side: Side) -> Contender:
+        """A side as `build` takes it."""
+        library: Library = "adaqn" if side == "ours" else side
+        return Contender(side, library, self.critics)
+
+    def label(self, side: Side) -> str:
+        """What a reader calls it."""
+        return f"{'adaqn' if side == 'ours' else side.upper()} {self.algorithm}"
+
+
+DUELS: dict[str, Duel] = {
+    duel.name: duel
+    for duel in (
+        Duel(
+            name="lunar-lander",
+            environment=LUNAR_LANDER.environment,
+            algorithm="DQN",
+            peer="sb3",
+            # SB3's loss is Huber's. It always clips gradients and ours never does; at this norm clipping does nothing.
+            settings=dataclasses.replace(LUNAR_LANDER.settings, loss="huber", max_grad_norm=1e9),
+            critics=((200, 200),),
+            steps=100_000,
+        ),
+        Duel(
+            name="hopper",
+            environment="Hopper-v5",
+            algorithm="SAC",
+            peer="sbx",
+            settings=SACSettings(learning_rate=3e-4, batch_size=256, buffer_size=1_000_000, learning_starts=1_000),
+            critics=((256, 256), (256, 256)),
+            steps=30_000,
+        ),
+    )
+}

@@ -1,0 +1,76 @@
+"""Floating-point operations of one step, counted from the sizes of layers.
+
+A layer is a product of matrices, and a product of [a, b] with [b, c] is 2abc operations. Learning takes three products
+for each layer: values, gradients of its weights, gradients of its inputs; the last not in the first layer, whose inputs
+nobody learns. Work on single numbers (activations, optimizers, Polyak averages) is not counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from benchmarks.contenders import Convolutions, Layers
+
+
+class Layer(NamedTuple):
+    """A layer as a product, for one sample."""
+
+    positions: int  # at which the same weights are used: 1 but in convolutions
+    inputs: int
+    outputs: int
+
+    @property
+    def flops(self) -> int:
+        """Those of its values."""
+        return 2 * self.positions * self.inputs * self.outputs
+
+
+Network = Sequence[Layer]
+
+
+def perceptron(inputs: int, hidden: Layers, outputs: int) -> Network:
+    """Dense layers."""
+    widths = (inputs, *hidden, outputs)
+    return [Layer(1, before, after) for before, after in zip(widths, widths[1:], strict=False)]
+
+
+def convolutional(side: int, channels: int, convolutions: Convolutions, hidden: Layers, outputs: int) -> Network:
+    """Convolutions of a square image without padding, then dense layers."""
+    layers: list[Layer] = []
+    for units, kernel, stride in convolutions:
+        side = (side - kernel) // stride + 1
+        layers.append(Layer(side * side, kernel * kernel * channels, units))
+        channels = units
+    return [*layers, *perceptron(side * side * channels, hidden, outputs)]
+
+
+def values(network: Network) -> int:
+    """Of the outputs for one sample."""
+    return sum(layer.flops for layer in network)
+
+
+def learning(network: Network) -> int:
+    """Of the outputs for one sample and the gradients of all weights."""
+    return 3 * values(network) - network[0].flops
+
+
+def dqn_update(members: Sequence[Network], batch: int) -> float:
+    """Of an update of all members; the target member is counted as their average."""
+    target = _mean([values(member) for member in members])
+    return batch * (target + sum(learning(member) for member in members))
+
+
+def sac_update(critics: Sequence[Network], actor: Network, batch: int) -> float:
+    """Of an update of all critics and the actor.
+
+    The target takes the actor and a pair of critics, the actor's own update another pair with gradients of their
+    inputs; a pair is counted as twice the average.
+    """
+    pair = 2 * _mean([values(critic) for critic in critics])
+    target = values(actor) + pair
+    return batch * (target + sum(learning(critic) for critic in critics) + learning(actor) + 2 * pair)
+
+
+def _mean(counts: Sequence[int]) -> float:
+    return sum(counts) / len(counts)

@@ -1,0 +1,114 @@
+"""What `throughput` measures: three tasks, and who takes part in each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium as gym
+
+from benchmarks.contenders import Contender, DQNSettings, Layers, SACSettings, Settings
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """An environment, what to learn with in it, who does, and for how long."""
+
+    name: str
+    environment: str
+    settings: Settings
+    contenders: tuple[Contender, ...]
+    base: int  # equal members of the step that the cost of a further one is a share of
+    timed_first: tuple[str, ...]  # contenders whose time to the first update is measured
+    rounds: int = 3
+    warmup: int  # steps before the clock starts; learning starts among them
+    steps: int  # steps on the clock
+    environment_steps: int  # steps of the environment alone
+
+    def make(self) -> gym.Env[Any, Any]:
+        """A new environment, the same for every library."""
+        if self.environment.startswith("Atari/"):
+            from adaqn.envs.making import make_environment
+
+            return make_environment(self.environment, {})
+        return gym.make(self.environment)
+
+    def contender(self, name: str) -> Contender:
+        """The contender of that name."""
+        return next(contender for contender in self.contenders if contender.name == name)
+
+
+def peers(layers: Layers, critics: int) -> tuple[Contender, ...]:
+    """Both peers with the same networks."""
+    return Contender("sb3", "sb3", (layers,) * critics), Contender("sbx", "sbx", (layers,) * critics)
+
+
+def equal(layers: Layers, *counts: int) -> tuple[Contender, ...]:
+    """Ours with so many equal members."""
+    return tuple(Contender(f"adaqn-k{count}", "adaqn", (layers,) * count) for count in counts)
+
+
+LUNAR_LANDER = Task(
+    name="lunar-lander",
+    environment="LunarLander-v3",
+    settings=DQNSettings(  # the paper's
+        learning_rate=3e-4,
+        batch_size=32,
+        buffer_size=10_000,
+        learning_starts=1_000,
+        target_update_interval=200,
+        exploration_steps=1_000,
+    ),
+    contenders=(
+        *peers((200, 200), 1),
+        *equal((200, 200), 1, 2, 3, 4, 5),
+        Contender("adaqn-paper", "adaqn", ((25, 25), (50, 50), (100, 100), (200, 200))),
+    ),
+    base=1,
+    timed_first=("sb3", "sbx", "adaqn-k1", "adaqn-paper"),
+    warmup=2_000,
+    steps=4_000,
+    environment_steps=20_000,
+)
+
+HALF_CHEETAH = Task(
+    name="half-cheetah",
+    environment="HalfCheetah-v5",
+    # The paper's, but that learning starts at once: what is measured does not depend on what was seen before.
+    settings=SACSettings(learning_rate=1e-3, batch_size=256, buffer_size=1_000_000, learning_starts=100),
+    contenders=(
+        *peers((256, 256), 2),
+        *equal((256, 256), 2, 3, 4, 5),
+        Contender("adaqn-paper", "adaqn", ((256, 256),) * 8 + ((512, 512),) * 8, preset="mujoco"),
+    ),
+    base=2,
+    timed_first=("sb3", "sbx", "adaqn-k2", "adaqn-paper"),
+    warmup=300,
+    steps=600,
+    environment_steps=20_000,
+)
+
+# Both sides play adaqn's `Atari/Pong`, whose frames ale-py skips, shrinks and stacks. Ours takes observations as they
+# are and keeps every frame once; SB3 turns them to channels first (VecTransposeImage) and keeps every stack once.
+PONG = Task(
+    name="pong",
+    environment="Atari/Pong",
+    settings=DQNSettings(
+        learning_rate=1e-4,
+        batch_size=32,
+        buffer_size=5_000,
+        learning_starts=200,
+        train_freq=4,
+        target_update_interval=200,  # often, so that a short run has some
+        exploration_steps=200,
+        convolutions=((32, 8, 4), (64, 4, 2), (64, 3, 1)),
+    ),
+    contenders=(Contender("sb3", "sb3", ((512,),)), *equal((512,), 1, 3, 5)),
+    base=1,
+    timed_first=("sb3", "adaqn-k1", "adaqn-k5"),
+    warmup=400,
+    steps=400,
+    environment_steps=4_000,
+)
+
+TASKS: dict[str, Task] = {task.name: task for task in (LUNAR_LANDER, HALF_CHEETAH, PONG)}

@@ -1,0 +1,199 @@
+"""From the history of a run to a schedule, and from a schedule to a run that follows it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import yaml
+from gymnasium import spaces
+
+from adaqn import cli
+from adaqn.agents.dqn import DQNAgent, DQNSettings
+from adaqn.agents.protocol import Clock, Generation, Operation, Population, Scheduled, TargetUpdate
+from adaqn.analysis.schedule import schedule_of, write_schedule
+from adaqn.api import DQN, AdaDQN
+from adaqn.errors import UserError
+from adaqn.hyperparameters import Hyperparameters
+from adaqn.runs.config import schedule_from
+from adaqn.runs.reading import member_of, read_run
+from tests.agents.generation_cases import online_of, trained
+
+SMALL, WIDE, DEEP = (Hyperparameters(hidden=hidden, learning_rate=0.01) for hidden in ((2,), (4,), (3, 3)))
+SLOW = SMALL.replace(learning_rate=0.008)
+
+
+def write_run(
+    path: Path,
+    generations: Sequence[tuple[int, Sequence[Hyperparameters]]],
+    targets: Sequence[tuple[int, int]],
+    header: str = "step,target,loss_0,loss_1,acted_0,acted_1",
+) -> Path:
+    """A run directory with these ensembles and target updates, as a run would have left it."""
+    path.mkdir(parents=True)
+    path.joinpath("config.yaml").write_text("{algo: adadqn, env: CartPole-v1}\n")
+    lines = [
+        json.dumps({
+            "step": step,
+            "generation": number,
+            "members": [member.to_dict() | {"parent": None, "mutation": None} for member in members],
+        })
+        for number, (step, members) in enumerate(generations)
+    ]  # fmt: skip
+    path.joinpath("members.jsonl").write_text("".join(line + "\n" for line in lines))
+    numbers = "," + ",".join(["0.5"] * (header.count(",") - 1))
+    rows = [header, *(f"{step},{target}{numbers}" for step, target in targets)]
+    path.joinpath("selection.csv").write_text("".join(row + "\n" for row in rows))
+    return path
+
+
+def test_a_schedule_by_hand(tmp_path: Path) -> None:
+    run = write_run(
+        tmp_path / "run",
+        [(0, [SMALL, WIDE]), (300, [DEEP, WIDE]), (500, [DEEP, SLOW]), (600, [SMALL, SLOW])],
+        # At 300 the second stays target; at 400 it is the child in the first slot; at 500 and 600 the target's slot
+        # says who it is after the generation of that step.
+        [(100, 0), (200, 1), (300, 1), (400, 0), (500, 0), (600, 1), (700, 0), (800, 0)],
+    )
+    expected = (
+        Scheduled(0, SMALL),
+        Scheduled(200, WIDE),
+        Scheduled(400, DEEP),
+        Scheduled(600, SLOW),
+        Scheduled(700, SMALL),
+    )
+    assert schedule_of(read_run(run)) == expected
+    path = write_schedule(run)
+    assert path == run / "schedule.yaml"
+    assert schedule_from(path) == expected
+    other = write_schedule(run, tmp_path / "new" / "other.yaml")
+    assert other.read_bytes() == path.read_bytes()
+    assert yaml.safe_load(path.read_text())["schedule"][1] == {"step": 200, "hyperparameters": WIDE.to_dict()}
+
+
+def test_equal_members_in_different_slots_are_no_change(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", [(0, [SMALL, SMALL])], [(100, 1), (200, 0), (300, 1)])
+    assert schedule_of(read_run(run)) == (Scheduled(0, SMALL),)
+
+
+def test_before_the_first_target_update_the_first_member_is_the_target(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", [(0, [WIDE, SMALL])], [])
+    assert schedule_of(read_run(run)) == (Scheduled(0, WIDE),)
+
+
+def test_what_has_no_schedule_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    header = "step,target,loss_0,loss_1,acted_0,acted_1,selected_0,selected_1"
+    sac = write_run(tmp_path / "sac", [(0, [SMALL, WIDE])], [(100, 0)], header)
+    with pytest.raises(UserError, match="has a pair of members as target, which no schedule of one member can follow"):
+        write_schedule(sac)
+    assert not (sac / "schedule.yaml").exists()
+    (tmp_path / "begun").mkdir()
+    (tmp_path / "begun" / "config.yaml").write_text("{}")
+    with pytest.raises(UserError, match="has no members yet"):
+        write_schedule(tmp_path / "begun")
+    with pytest.raises(UserError, match="there is no run directory"):
+        write_schedule(tmp_path / "nowhere")
+    assert cli.main(["schedule", str(sac)]) == 1
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_the_command_says_where_it_wrote(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = write_run(tmp_path / "run", [(0, [SMALL, WIDE])], [(100, 1)])
+    assert cli.main(["schedule", str(run), "-o", str(tmp_path / "s.yaml")]) == 0
+    assert capsys.readouterr().out == f"{tmp_path / 's.yaml'}\n"
+    assert schedule_from(tmp_path / "s.yaml") == (Scheduled(0, SMALL), Scheduled(100, WIDE))
+
+
+# A run that follows one.
+
+BOX = spaces.Box(-9.0, 9.0, (1,))
+
+
+def follower(*schedule: Scheduled, **settings: Any) -> DQNAgent:
+    values = DQNSettings(**{"target_update_interval": 10, "learning_starts": 0, **settings})
+    population = Population((schedule[0].hyperparameters,), schedule=schedule)
+    return DQNAgent(values, population, BOX, spaces.Discrete(2))
+
+
+def changes(agent: DQNAgent, steps: int) -> list[tuple[int, Hyperparameters]]:
+    """When the member became another one, in a run without environments."""
+    run, seen = agent.init(0), []
+    for step in range(1, steps + 1):
+        clock = Clock(step, step - 1, steps)
+        for operation in agent.plan(run, clock, np.zeros(1, bool)):
+            if not operation.needs_batch:
+                run, events = agent.perform(run, operation, clock, np.random.default_rng(0))
+                if operation is Operation.GENERATION:
+                    assert [type(event) for event in events] == [TargetUpdate, Generation]
+                    seen.append((step, run.members[0]))
+    return seen
+
+
+def test_members_change_at_the_first_target_update_from_their_step_on() -> None:
+    agent = follower(Scheduled(0, SMALL), Scheduled(20, WIDE), Scheduled(33, DEEP), Scheduled(60, SMALL))
+    assert changes(agent, 80) == [(20, WIDE), (40, DEEP), (60, SMALL)]
+
+
+def test_what_was_passed_over_before_learning_starts_is_made_up_for() -> None:
+    agent = follower(Scheduled(0, SMALL), Scheduled(20, WIDE), Scheduled(30, DEEP), learning_starts=45)
+    assert changes(agent, 80) == [(50, DEEP)]
+
+
+def test_a_change_waits_for_an_update() -> None:
+    agent = follower(Scheduled(0, SMALL), Scheduled(30, WIDE), train_freq=25)
+    # Updates at 25, 50 and 75: at 30 there was one since 20, at 40 none since 30.
+    assert changes(agent, 80) == [(30, WIDE)]
+    agent = follower(Scheduled(0, SMALL), Scheduled(40, WIDE), train_freq=25)
+    assert changes(agent, 80) == [(50, WIDE)]
+
+
+def test_weights_are_inherited_and_the_optimizer_starts_afresh() -> None:
+    agent = follower(Scheduled(0, SMALL), Scheduled(20, WIDE))
+    run = trained(agent, agent.init(0), updates=3)
+    before = online_of(run)[0]
+    run, (update, generation) = agent.perform(run, Operation.GENERATION, Clock(step=20), np.random.default_rng(0))
+    assert isinstance(update, TargetUpdate) and isinstance(generation, Generation)
+    assert (update.target, generation.number, generation.members[0][1:]) == (0, 1, (0, "schedule"))
+    assert run.members == (WIDE,)
+    after = online_of(run)[0]
+    # [1, n] kernel, [n] bias, [n, 2] kernel, [2] bias, with n = 2 and then 4.
+    assert after[:2].tolist() == before[:2].tolist()
+    assert after[4:6].tolist() == before[2:4].tolist()
+    assert after[8:12].tolist() == before[4:8].tolist()
+    assert after[16:].tolist() == before[8:].tolist()
+    assert not np.any(np.asarray(run.learning.ensemble[0].optimizer[0].mu))
+    assert jnp.array_equal(run.learning.target[0][0], after)
+    trained(agent, run, updates=1)
+
+
+def test_a_run_is_replayed(tmp_path: Path) -> None:
+    settings = {
+        "learning_starts": 20, "target_update_interval": 10, "batch_size": 4, "buffer_size": 100,
+        "exploration_steps": 50,
+    }  # fmt: skip
+    space = {
+        "activation": "relu", "optimizer": "adam", "loss": "l2", "learning_rate": [1e-3, 1e-1],
+        "hidden": {"layers": [1, 1], "neurons": [3, 3]},
+    }  # fmt: skip
+    ada = AdaDQN("Probe/DelayedReward-v0", space=space, population=3, generation_interval=20, seed=1, **settings)
+    ada.learn(120, run_dir=tmp_path / "ada")
+    path = write_schedule(tmp_path / "ada")
+    schedule = schedule_from(path)
+    assert len(schedule) > 2
+    DQN("Probe/DelayedReward-v0", schedule=path, seed=2, **settings).learn(120, run_dir=tmp_path / "dqn")
+    lines = read_run(tmp_path / "dqn").members
+    assert [line["generation"] for line in lines] == list(range(len(schedule)))
+    assert [(line["step"], member_of(line["members"][0])) for line in lines] == list(schedule)
+    assert [line["members"][0]["mutation"] for line in lines] == [None, *["schedule"] * (len(schedule) - 1)]
+    # The same schedule comes from the replay, and its config.yaml repeats it.
+    assert schedule_of(read_run(tmp_path / "dqn")) == schedule
+    assert cli.main([
+        "train", "--quiet", "--config", str(tmp_path / "dqn" / "config.yaml"), "--run-dir", str(tmp_path / "again"),
+    ]) == 0  # fmt: skip
+    for name in ("config.yaml", "members.jsonl", "selection.csv", "episodes.csv"):
+        assert (tmp_path / "again" / name).read_bytes() == (tmp_path / "dqn" / name).read_bytes()

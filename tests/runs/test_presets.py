@@ -1,0 +1,123 @@
+"""Every preset is a whole configuration, with the paper's sets of hyperparameters."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from adaqn.hyperparameters import Convolution, Hyperparameters
+from adaqn.runs.config import RunConfig, presets, read_config
+from adaqn.space import SearchSpace, named_spaces
+
+CRITIC = Hyperparameters(hidden=(256, 256), activation="relu", optimizer="adam", loss="l2", learning_rate=1e-3)
+NATURE = (Convolution(32, 8, 4), Convolution(64, 4, 2), Convolution(64, 3, 1))
+ATARI = Hyperparameters(
+    convolutions=NATURE, hidden=(512,), optimizer_options=(("eps", 1.5e-4),), learning_rate=5e-5, loss="l2"
+)
+
+
+def config_of(name: str) -> RunConfig:
+    return RunConfig.from_dict(read_config(name), name)
+
+
+@pytest.mark.parametrize("name", presets())
+def test_every_preset_loads_and_repeats_itself(name: str) -> None:
+    config = config_of(name)
+    assert config.members
+    assert RunConfig.from_dict(config.to_dict()) == config
+    # What a preset says of settings is there as it is said, and nothing was dropped on the way.
+    values = read_config(name)
+    settings = config.to_dict()["settings"]
+    assert {key: settings[key] for key in values["settings"]} == values["settings"]
+    assert (config.env, config.steps, config.algo) == (values["env"], values["steps"], values["algo"])
+
+
+def test_the_sixteen_sets_of_mujoco_are_the_product() -> None:
+    config = config_of("mujoco")
+    expected = {
+        CRITIC.replace(hidden=hidden, learning_rate=rate, optimizer=optimizer, activation=activation)
+        for hidden, rate, optimizer, activation in itertools.product(
+            [(256, 256), (512, 512)], [5e-4, 1e-3], ["adam", "rmsprop"], ["relu", "sigmoid"]
+        )
+    }
+    assert len(expected) == len(config.members) == 16
+    assert set(config.members) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("mujoco-learning-rates", [CRITIC.replace(learning_rate=rate) for rate in (1e-4, 5e-4, 1e-3)]),
+        ("mujoco-optimizers", [CRITIC.replace(optimizer=name) for name in ("adam", "adamw", "rmsprop")]),
+        ("mujoco-architectures", [CRITIC.replace(hidden=(256,) * layers) for layers in (1, 2, 3, 4)]),
+        ("mujoco-activations", [CRITIC.replace(activation=name) for name in ("relu", "sigmoid", "tanh")]),
+        ("atari-activations", [ATARI.replace(activation=name) for name in ("relu", "tanh", "sigmoid")]),
+        ("atari-adam-epsilons", [ATARI.replace(optimizer_options=(("eps", e),)) for e in (1.5e-8, 1.5e-6, 1.5e-4)]),
+        (
+            "atari-architectures",
+            [
+                ATARI.replace(
+                    hidden=(hidden,),
+                    convolutions=tuple(
+                        Convolution(n, layer.kernel, layer.stride) for n, layer in zip(channels, NATURE, strict=True)
+                    ),
+                )
+                for channels, hidden in (((32, 64, 64), 512), ((44, 52, 64), 512), ((46, 46, 46), 714))
+            ],
+        ),
+        (
+            "lunar-lander",
+            [Hyperparameters(hidden=(n, n), learning_rate=3e-4, loss="l2") for n in (25, 50, 100, 200)],
+        ),
+    ],
+)
+def test_sets_that_differ_in_one_thing(name: str, expected: list[Hyperparameters]) -> None:
+    assert list(config_of(name).members) == expected
+
+
+@pytest.mark.parametrize("name", [name for name in presets() if name.startswith("atari")])
+def test_what_all_of_atari_shares(name: str) -> None:
+    s = config_of(name).settings
+    assert (s.gamma, s.learning_starts, s.buffer_size, s.batch_size) == (0.99, 20_000, 1_000_000, 32)
+    assert (s.train_freq, s.target_update_interval, s.n_steps) == (4, 8_000, 1)
+    assert (s.exploration_initial_eps, s.exploration_final_eps, s.exploration_steps) == (1.0, 0.01, 250_000)
+
+
+@pytest.mark.parametrize("name", [name for name in presets() if name.startswith("mujoco")])
+def test_what_all_of_mujoco_shares(name: str) -> None:
+    s = config_of(name).settings
+    assert (s.gamma, s.learning_starts, s.buffer_size, s.batch_size) == (0.99, 5_000, 1_000_000, 256)
+    assert (s.tau, s.gradient_steps, s.train_freq, s.policy_delay) == (0.005, 1, 1, 1)
+    assert s.actor == CRITIC
+    assert (s.behaviour_initial_eps, s.behaviour_final_eps, s.behaviour_steps) == (1.0, 0.01, None)
+
+
+@pytest.mark.parametrize(
+    ("name", "space", "interval", "frequency"),
+    [("atari-infinite", "images", 80_000, 8_000), ("lunar-lander-infinite", "vectors", 10_000, 200)],
+)
+def test_the_infinite_ones_draw_five_members_from_their_space(
+    name: str, space: str, interval: int, frequency: int
+) -> None:
+    config = config_of(name)
+    assert config.space == SearchSpace.named(space)
+    assert len(config.members) == config.settings.population == 5
+    assert all(config.space.contains(member) for member in config.members)
+    assert (config.settings.generation_interval, config.settings.target_update_interval) == (interval, frequency)
+    assert config.settings.exploit == "tournament"
+    another = RunConfig.from_dict(read_config(name) | {"seed": 1})
+    assert another.members != config.members
+
+
+def test_the_spaces_are_the_papers() -> None:
+    assert named_spaces() == ["images", "vectors"]
+    images, vectors = SearchSpace.named("images"), SearchSpace.named("vectors")
+    for space in (images, vectors):
+        assert (len(space.activation), len(space.optimizer), len(space.loss)) == (18, 24, 4)
+    assert images.learning_rate == (1e-6, 1e-3) and vectors.learning_rate == (1e-5, 1e-2)
+    assert (images.hidden.layers, images.hidden.neurons) == ((0, 2), (25, 512))
+    assert (vectors.hidden.layers, vectors.hidden.neurons) == ((1, 3), (25, 200))
+    of = images.convolutions
+    assert of is not None and vectors.convolutions is None
+    assert (of.layers, of.channels, of.kernel, of.stride) == ((1, 3), (16, 64), (2, 8), (2, 5))
