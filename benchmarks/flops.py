@@ -8,6 +8,7 @@ nobody learns. Work on single numbers (activations, optimizers, Polyak averages)
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from benchmarks.contenders import Convolutions, Layers
@@ -32,7 +33,7 @@ Network = Sequence[Layer]
 def perceptron(inputs: int, hidden: Layers, outputs: int) -> Network:
     """Dense layers."""
     widths = (inputs, *hidden, outputs)
-    return [Layer(1, before, after) for before, after in zip(widths, widths[1:], strict=False)]
+    return [Layer(1, before, after) for before, after in pairwise(widths)]
 
 
 def convolutional(side: int, channels: int, convolutions: Convolutions, hidden: Layers, outputs: int) -> Network:

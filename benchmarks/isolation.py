@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -40,11 +41,13 @@ def run_module(
     """Run `python -m module` with one thread for every library; its errors go to our own stderr."""
     # JAX's own cache would make every start a warm one.
     inherited = {name: value for name, value in os.environ.items() if name != "JAX_COMPILATION_CACHE_DIR"}
-    return subprocess.run(
-        [sys.executable, "-m", module, *arguments],
-        cwd=ROOT,
-        env={**inherited, **ONE_THREAD, **(environ or {})},
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
-    )
+    found = {"PYTHONPATH": str(ROOT)}
+    with tempfile.TemporaryDirectory() as elsewhere:  # MuJoCo leaves a file of its warnings where it runs
+        return subprocess.run(
+            [sys.executable, "-m", module, *arguments],
+            cwd=elsewhere,
+            env={**inherited, **ONE_THREAD, **found, **(environ or {})},
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+        )

@@ -9,14 +9,19 @@ How near the compiled update is to what this machine can do is told beside the b
 from __future__ import annotations
 
 import argparse
+import contextlib
+import math
 import os
 import statistics
+import tempfile
 import time
 from collections.abc import Callable
 from typing import Any
 
+import gymnasium as gym
+
 from benchmarks import flops
-from benchmarks.contenders import Contender, DQNSettings, SACSettings, build
+from benchmarks.contenders import Contender, DQNSettings, SACSettings, Settings, build
 from benchmarks.isolation import ONE_THREAD, cores, pin
 from benchmarks.tasks import TASKS, Task
 
@@ -36,8 +41,11 @@ def main() -> None:
     os.environ.update(ONE_THREAD)  # before JAX is imported
     task: Task = given.chosen
     contender: Contender = given.profiled
-    limit = product_rate()
-    model: Any = build(contender, task.make(), task.settings, task.warmup + given.steps, seed=0)
+    with tempfile.TemporaryDirectory() as elsewhere, contextlib.chdir(elsewhere):  # MuJoCo leaves a file of warnings
+        env = task.make()
+    work = update_flops(task.settings, contender, env)
+    model: Any = build(contender, env, task.settings, task.warmup + given.steps, seed=0)
+    limit = product_rate()  # not before adaqn has set JAX up
     model.learn(task.warmup)
     times = watch(model.trainer)
     begun = time.perf_counter()
@@ -53,7 +61,6 @@ def main() -> None:
     rest = 1.0 - sum(sum(times[part]) for part in (ENVIRONMENT, SAMPLE, UPDATE, STORE)) / seconds
     print(f"{'':17}{rest:9.1%}  Python between environment, sample, update and store")
 
-    work = update_flops(task, contender)
     rate = work / statistics.median(times[UPDATE])
     print(f"\nan update is {work / 1e6:.1f} MFLOP, done at {rate / 1e9:.1f} GFLOP/s: ", end="")
     print(f"{rate / limit:.0%} of the {limit / 1e9:.1f} of a {SIDE} x {SIDE} x {SIDE} product")
@@ -61,13 +68,17 @@ def main() -> None:
 
 def watch(trainer: Any) -> Times:
     """Time the parts of every step from now on."""
+    import jax
+
     times: Times = {}
     programs = trainer.state.programs
     update = programs.update_and_act
     if isinstance(update, dict):  # SAC has one with the actor's update and one without
-        timed: Any = {operation: _timed(times, UPDATE, update[operation]) for operation in update}
+        timed: Any = {
+            operation: _timed(times, UPDATE, update[operation], jax.block_until_ready) for operation in update
+        }
     else:
-        timed = _timed(times, UPDATE, update)
+        timed = _timed(times, UPDATE, update, jax.block_until_ready)
     trainer.state = trainer.state._replace(programs=programs._replace(update_and_act=timed))
     for owner, method, label in (
         (trainer, "_settle", "all between two steps of the environment"),
@@ -81,13 +92,11 @@ def watch(trainer: Any) -> Times:
     return times
 
 
-def update_flops(task: Task, contender: Contender) -> float:
+def update_flops(settings: Settings, contender: Contender, env: gym.Env[Any, Any]) -> float:
     """The operations of one update; acting on one observation is left out."""
-    env = task.make()
-    seen, settings = env.observation_space.shape or (), task.settings
-    batch = settings.batch_size
+    seen, batch = tuple[int, ...](env.observation_space.shape or ()), settings.batch_size
     if isinstance(settings, SACSettings):
-        (observation,), (actions,) = seen, env.action_space.shape or ()
+        observation, actions = math.prod(seen), math.prod(env.action_space.shape or ())
         critics = [flops.perceptron(observation + actions, hidden, 1) for hidden in contender.members]
         return flops.sac_update(critics, flops.perceptron(observation, settings.actor_hidden, 2 * actions), batch)
     assert isinstance(settings, DQNSettings)
@@ -115,12 +124,14 @@ def product_rate() -> float:
     return 2 * SIDE**3 / fastest
 
 
-def _timed(times: Times, label: str, function: Callable[..., Any]) -> Callable[..., Any]:
+def _timed(
+    times: Times, label: str, function: Callable[..., Any], finish: Callable[[Any], Any] = lambda result: result
+) -> Callable[..., Any]:
     taken = times.setdefault(label, [])
 
     def timed(*arguments: Any, **keywords: Any) -> Any:
         begun = time.perf_counter()
-        result = function(*arguments, **keywords)
+        result = finish(function(*arguments, **keywords))
         taken.append(time.perf_counter() - begun)
         return result
 

@@ -99,7 +99,7 @@ PONG = Task(
         buffer_size=5_000,
         learning_starts=200,
         train_freq=4,
-        target_update_interval=200,  # often, so that a short run has some
+        target_update_interval=100,  # often, so that a short run has some, and one while it warms up
         exploration_steps=200,
         convolutions=((32, 8, 4), (64, 4, 2), (64, 3, 1)),
     ),

@@ -8,14 +8,18 @@ from pathlib import Path
 import gymnasium as gym
 import pytest
 
-from benchmarks import comparison, summary
-from benchmarks.contenders import Contender
-from benchmarks.learning_curve import Curve, Episode, read_curve, write_curve
+from adaqn import grid
+from adaqn.runs.config import read_config
+from benchmarks import comparison, flops, summary
+from benchmarks.contenders import Contender, DQNSettings, algorithm
+from benchmarks.duels import DUELS, Duel
+from benchmarks.learning_curve import Curve, Episode, EpisodeLog, read_curve, write_curve
 from benchmarks.stopwatch import Moment, Stopwatch
+from benchmarks.tasks import TASKS, Task
 
 
 def curve(*episodes: tuple[int, float]) -> Curve:
-    return Curve("ours", 0, 100, tuple(Episode(step, total, 1) for step, total in episodes))
+    return Curve("lunar-lander", "ours", 0, 100, tuple(Episode(step, total, 1) for step, total in episodes))
 
 
 def scores(*finals: float, auc: float = 0.0) -> list[comparison.Score]:
@@ -46,18 +50,18 @@ def test_pooled_deviation_weighs_by_degrees_of_freedom() -> None:
 
 
 def test_final_verdict_allows_one_pooled_deviation() -> None:
-    sb3 = scores(9.0, 11.0)
-    assert comparison.verdict(scores(7.6, 9.6), sb3).final_holds  # 1.4 below, the deviation is 1.41
-    assert not comparison.verdict(scores(7.5, 9.5), sb3).final_holds
+    peer = scores(9.0, 11.0)
+    assert comparison.verdict(scores(7.6, 9.6), peer).final_holds  # 1.4 below, the deviation is 1.41
+    assert not comparison.verdict(scores(7.5, 9.5), peer).final_holds
     assert not comparison.verdict(scores(100.0), scores(0.0)).final_holds  # no deviation to speak of
 
 
 @pytest.mark.parametrize(
-    ("ours", "sb3", "holds"),
+    ("ours", "peer", "holds"),
     [(90.0, 100.0, True), (89.0, 100.0, False), (-109.0, -100.0, True), (-111.0, -100.0, False)],
 )
-def test_auc_verdict_allows_a_tenth_on_either_side_of_zero(ours: float, sb3: float, holds: bool) -> None:
-    assert comparison.verdict(scores(0.0, auc=ours), scores(0.0, auc=sb3)).auc_holds is holds
+def test_auc_verdict_allows_a_tenth_on_either_side_of_zero(ours: float, peer: float, holds: bool) -> None:
+    assert comparison.verdict(scores(0.0, auc=ours), scores(0.0, auc=peer)).auc_holds is holds
 
 
 def test_a_curve_survives_its_file(tmp_path: Path) -> None:
@@ -65,6 +69,30 @@ def test_a_curve_survives_its_file(tmp_path: Path) -> None:
     write_curve(tmp_path / "deep" / "run.json", written)
     assert read_curve(tmp_path / "deep" / "run.json") == written
     assert [path.name for path in (tmp_path / "deep").iterdir()] == ["run.json"]
+
+
+def test_a_curve_without_a_task_is_of_lunar_lander(tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text('{"side": "sb3", "seed": 4, "steps": 100, "episodes": [[7, 1.5, 7]]}')
+    assert read_curve(tmp_path / "run.json") == Curve("lunar-lander", "sb3", 4, 100, (Episode(7, 1.5, 7),))
+
+
+def test_episodes_are_logged_with_the_step_they_ended_at() -> None:
+    with EpisodeLog(gym.make("CartPole-v1", max_episode_steps=3)) as env:
+        for seed in range(2):
+            env.reset(seed=seed)
+            for action in (0, 1, 0):
+                env.step(action)
+        env.reset()
+        env.step(0)
+    assert env.finished == [Episode(3, 3.0, 3), Episode(6, 3.0, 3)]
+
+
+@pytest.mark.parametrize("duel", DUELS.values(), ids=DUELS)
+def test_both_sides_of_a_duel_have_the_same_critics(duel: Duel) -> None:
+    ours, peer = (duel.contender(side) for side in duel.sides)
+    assert (ours.library, peer.library) == ("adaqn", duel.peer)
+    assert ours.members == peer.members
+    assert duel.label("ours") == f"adaqn {duel.algorithm}" == f"adaqn {algorithm(peer.library, duel.settings)}"
 
 
 def rounds(*speeds: float) -> list[dict[str, float]]:
@@ -78,16 +106,67 @@ def test_ratios_compare_within_a_round() -> None:
         contenders, {"sb3": rounds(8.0, 4.0, 2.0), "adaqn-k1": rounds(16.0, 12.0, 4.0)}, {}, [5.0, 7.0, 6.0]
     )
     assert [row.ratio_to_sb3 for row in found.rates] == [1.0, 2.0]
+    assert [row.ratio_to_sbx for row in found.rates] == [None, None]
     assert [row.steps_per_second for row in found.rates] == [4.0, 12.0]
     assert [row.peak_rss_mb for row in found.rates] == [40.0, 120.0]
     assert [row.lowest_cpu_share for row in found.rates] == [1 / 8, 1 / 16]
     assert found.environment_steps_per_second == 6.0
 
 
-def test_share_of_a_further_member_is_of_the_step_with_one() -> None:
-    speeds = {"adaqn-k1": [100.0], "adaqn-k2": [80.0], "adaqn-k3": [50.0], "adaqn-k5": [10.0]}
-    # 10, 12.5 and 20 ms; without four members nothing can be said of the fifth.
-    assert summary.further_member_share(speeds) == pytest.approx({"2": 0.25, "3": 0.75})
+def test_share_of_a_further_member_is_of_the_step_with_the_base() -> None:
+    # 10, 12.5, 20 and 100 ms; the fourth and the fifth were not measured apart.
+    speeds = {"sb3": [1.0], "adaqn-k5": [10.0], "adaqn-k1": [100.0], "adaqn-k2": [80.0], "adaqn-k3": [50.0]}
+    assert summary.further_member_share(speeds, base=1) == pytest.approx({"2": 0.25, "3": 0.75, "4-5": 4.0})
+    assert summary.further_member_share(speeds, base=2) == pytest.approx({"3": 0.6, "4-5": 3.2})
+    assert summary.further_member_share(speeds, base=4) == {}
+
+
+def test_members_are_counted_where_they_repeat(capsys: pytest.CaptureFixture[str]) -> None:
+    contenders = [
+        Contender("one", "sb3", ((8,),)),
+        Contender("different", "adaqn", ((8, 8), (16,))),
+        Contender("mixed", "adaqn", ((8,), (8,), (16,))),
+    ]
+    summary.print_tables(summary.summarise(contenders, {c.name: rounds(1.0) for c in contenders}, {}, [1.0]))
+    rows = capsys.readouterr().out.splitlines()[3:6]
+    assert [row[14:48].strip() for row in rows] == ["1 of 8", "8x8 16", "2 of 8, 1 of 16"]
+
+
+@pytest.mark.parametrize("task", TASKS.values(), ids=TASKS)
+def test_a_task_is_complete(task: Task) -> None:
+    names = [contender.name for contender in task.contenders]
+    assert len(set(names)) == len(names)
+    assert set(task.timed_first) <= set(names)
+    base = task.contender(f"adaqn-k{task.base}")
+    # The peers have the networks of our base, and the clock starts after a target update.
+    assert all(c.members == base.members for c in task.contenders if c.library != "adaqn")
+    interval = task.settings.target_update_interval if isinstance(task.settings, DQNSettings) else 0
+    assert task.settings.learning_starts + interval + task.settings.train_freq <= task.warmup
+
+
+def test_the_papers_sixteen_critics_are_those_of_the_preset() -> None:
+    contender = TASKS["half-cheetah"].contender("adaqn-paper")
+    assert contender.preset is not None
+    assert tuple(member.hidden for member in grid(**read_config(contender.preset)["grid"])) == contender.members
+
+
+def test_flops_of_layers_worked_out_by_hand() -> None:
+    # 3 x 4 and 4 x 2 weights: 2 operations each; learning takes them thrice, but for the inputs of the first.
+    network = flops.perceptron(3, (4,), 2)
+    assert flops.values(network) == 2 * 12 + 2 * 8
+    assert flops.learning(network) == 3 * 40 - 24
+    # A 5 x 5 image of 2 channels, kernel 3 and stride 2: 2 x 2 positions of 18 inputs; then 4 * 6 inputs for 7 units.
+    layers = [*flops.convolutional(5, 2, ((6, 3, 2),), (7,), 1)]
+    assert layers == [flops.Layer(4, 18, 6), flops.Layer(1, 24, 7), flops.Layer(1, 7, 1)]
+    assert flops.values(layers) == 2 * (4 * 18 * 6 + 24 * 7 + 7)
+
+
+def test_flops_of_updates_worked_out_by_hand() -> None:
+    small, large, actor = flops.perceptron(1, (), 5), flops.perceptron(1, (10,), 1), flops.perceptron(1, (), 4)
+    # Values take 10, 40 and 8 operations; learning 20, 100 and 16.
+    assert flops.dqn_update([small, large], batch=2) == 2 * (25 + 20 + 100)
+    # Target: actor 8 and a pair 50. Critics 120. Actor 16, and a pair forward and backward 100.
+    assert flops.sac_update([small, large], actor, batch=3) == 3 * (8 + 50 + 120 + 16 + 100)
 
 
 def test_latency_separates_cold_from_warm() -> None:
@@ -99,15 +178,16 @@ def test_latency_separates_cold_from_warm() -> None:
 
 
 def test_stopwatch_notes_the_moment_before_the_next_step() -> None:
-    with Stopwatch(gym.make("CartPole-v1"), 1, 3) as env:
+    with gym.make("CartPole-v1") as env:
+        watch = Stopwatch(env, 1, 3)
         env.reset(seed=0)
         for _ in range(3):
             env.step(0)
         with pytest.raises(LookupError, match="3 steps were taken"):
-            env.after(3)
+            watch.after(3)
         env.step(0)
-        assert env.taken == 4
-        assert env.after(3).wall > env.after(1).wall
+        assert watch.taken == 4
+        assert watch.after(3).wall > watch.after(1).wall
 
 
 def test_a_process_that_waits_for_its_core_is_noticed(capsys: pytest.CaptureFixture[str]) -> None:

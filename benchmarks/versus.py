@@ -38,7 +38,9 @@ def main() -> None:
     missing = [run for run in runs if not curve_path(given.out, *run).exists()]
     run_all(duel, missing, given.steps, given.jobs, given.out)
 
-    curves = {side: _curves(given.out, duel, side, given.seeds, given.steps) for side in duel.sides}
+    curves: dict[Side, list[Curve]] = {
+        side: _curves(given.out, duel, side, given.seeds, given.steps) for side in duel.sides
+    }
     for side, found in curves.items():
         _print_scores(duel.label(side), [score(curve) for curve in found])
     absent = [duel.label(side) for side, found in curves.items() if len(found) < given.seeds]

@@ -19,6 +19,10 @@ class AllMembersDiverged(UserError):
     """No member is left whose values are finite."""
 
 
+class ActorDiverged(UserError):
+    """The actor's actions can no longer be learned from."""
+
+
 class CheckpointError(UserError):
     """A checkpoint or saved agent that cannot be used: missing, torn, of another version or for other spaces."""
 

@@ -79,8 +79,8 @@ def test_fitness_is_the_loss_since_the_last_target_update() -> None:
     agent = agent_of([HALF.replace(learning_rate=0.0)] * 2)
     run = with_parameters(agent.init(0), [STEEP, FLAT])
     # y = 1 + ½ 4 = 3 with STEEP as target: STEEP predicts 1, ½ 2² = 2; FLAT predicts 0, ½ 3² = 4.5.
-    first = Batch(*(np.float32(a) for a in ([[1.0]], [0], [[1.0]], [[2.0]], [0.0], [1])))
-    first = first._replace(action=np.zeros(1, np.int32), steps=np.ones(1, np.int32))
+    one, two = np.ones((1, 1), np.float32), np.full((1, 1), 2.0, np.float32)
+    first = Batch(one, np.zeros(1, np.int32), one, two, np.zeros(1, np.float32), np.ones(1, np.int32))
     # And y = 0: STEEP predicts 1, ½; FLAT is right. In all STEEP has 2.5 and FLAT 4.5, since then ½ and 0.
     second = first._replace(rewards=np.zeros((1, 1), np.float32), terminated=np.ones(1, np.float32))
     rng = np.random.default_rng(0)
@@ -183,7 +183,7 @@ def test_a_survivor_keeps_everything_to_the_bit() -> None:
     expected[update.target] += 1
     assert run.learning.selections.tolist() == expected.tolist()
     assert run.members == (MIXED[0], grown(MIXED[3], (5,)), *MIXED[2:])
-    np.testing.assert_array_equal(run.learning.discount, np.float32([0.5, 0.25, 0.5, 0.25, 0.5]))
+    np.testing.assert_array_equal(run.learning.discount, np.array([0.5, 0.25, 0.5, 0.25, 0.5]))
 
 
 @pytest.mark.parametrize(("hidden", "kept"), [((5,), 3), ((2,), 2)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from functools import cache
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -16,8 +17,9 @@ from adaqn.agents.ensemble_agent import EnsembleRun
 from adaqn.agents.protocol import Clock, Event, Operation, TargetUpdate
 from adaqn.agents.sac import SACAgent
 from adaqn.agents.sac_settings import SACSettings
+from adaqn.api import SAC
 from adaqn.envs.environments import Environments
-from adaqn.errors import AllMembersDiverged
+from adaqn.errors import ActorDiverged, AllMembersDiverged
 from adaqn.hyperparameters import Hyperparameters
 from adaqn.replay.making import make_replay
 from adaqn.replay.protocol import Batch
@@ -173,3 +175,9 @@ def test_a_critic_that_explodes_in_training_is_left_behind() -> None:
     assert all(event.target in (0, 2) for event in events.all)
     assert all(event.selected == (1.0, 0.0, 1.0) == event.acted for event in events.all[1:])
     assert_sound_actor(trainer.state)
+
+
+def test_an_actor_that_diverges_is_named() -> None:
+    small: dict[str, Any] = {"learning_starts": 40, "batch_size": 8, "selection_interval": 20, "actor_hidden": "4"}
+    with pytest.raises(ActorDiverged, match=r"^the actor diverged \(.*\): try a smaller actor_learning_rate than 1e\+30$"):
+        SAC("Pendulum-v1", [Hyperparameters(hidden=(4,))], actor_learning_rate=1e30, **small).learn(200)

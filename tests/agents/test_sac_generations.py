@@ -78,7 +78,7 @@ def test_a_child_has_its_parents_loss_weights_and_polyak_target() -> None:
     np.testing.assert_array_equal(run.learning.cumulated_loss, losses[[0, 2, 2]])
     np.testing.assert_array_equal(run.learning.last_loss, last[[0, 2, 2]])
     assert run.learning.selections.tolist() == [3, 0, 5]
-    np.testing.assert_array_equal(run.learning.discount, np.float32([0.5, 0.75, 0.25]))
+    np.testing.assert_array_equal(run.learning.discount, np.array([0.5, 0.75, 0.25]))
     for slot in (0, 2):
         assert bytes_of(run.learning.ensemble[slot]) == groups[slot]
         assert targets_of(run)[slot].tobytes() == targets[slot].tobytes()

@@ -172,7 +172,7 @@ def test_weights_are_inherited_and_the_optimizer_starts_afresh() -> None:
 
 
 def test_a_run_is_replayed(tmp_path: Path) -> None:
-    settings = {
+    settings: dict[str, Any] = {
         "learning_starts": 20, "target_update_interval": 10, "batch_size": 4, "buffer_size": 100,
         "exploration_steps": 50,
     }  # fmt: skip

@@ -1,10 +1,9 @@
 """Runs `adaqn` in this process and kills it with SIGKILL at a chosen point: `killed_run.py POINT NUMBER -- ARGUMENTS`.
 
-POINT is `step` (after environment step NUMBER), `update` (just before update NUMBER), `fsync` or `replace` (just before
-that call of `os` is made for the NUMBER-th time), `writing` (the NUMBER-th checkpoint is written beside, but not yet
-safe on the disk) or `renaming` (it is, but not yet in its place).
-Or `generation` (in the midst of the NUMBER-th one), or `compiling` (while the update of a member is compiled for the
-NUMBER-th time).
+POINT is `step` (after environment step NUMBER), `update` (just before update NUMBER), `generation` (in the midst of the
+NUMBER-th one), `compiling` (while the update of a member is compiled for the NUMBER-th time), `fsync` or `replace`
+(just before that call of `os` is made for the NUMBER-th time), `writing` (the NUMBER-th checkpoint is written beside,
+but not yet safe on the disk) or `renaming` (it is, but not yet in its place).
 """
 
 from __future__ import annotations
@@ -85,10 +84,10 @@ def kill_at_compilation(number: int) -> None:
 
     calls = 0
 
-    def note(event: str, duration: float, **about: Any) -> None:
+    def note(event: str, duration_secs: float, **kwargs: Any) -> None:
         nonlocal calls
-        del duration
-        calls += event == "/jax/core/compile/jaxpr_to_mlir_module_duration" and about.get("fun_name") == "jit(learn)"
+        del duration_secs
+        calls += event == "/jax/core/compile/jaxpr_to_mlir_module_duration" and kwargs.get("fun_name") == "jit(learn)"
         if calls == number:
             kill()
 

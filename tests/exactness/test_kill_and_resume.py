@@ -66,6 +66,12 @@ def exact_contents(run_dir: Path) -> dict[str, object]:
     return contents | {"summary.json": summary}
 
 
+@pytest.fixture(autouse=True)
+def in_a_directory_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """MuJoCo writes its warnings to a file in the directory that it runs in."""
+    monkeypatch.chdir(tmp_path)
+
+
 @pytest.fixture(scope="module")
 def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, int], Path]:
     """The directory of a run that nothing disturbed; each is made once."""

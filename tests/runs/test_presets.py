@@ -101,7 +101,7 @@ def test_the_infinite_ones_draw_five_members_from_their_space(
     name: str, space: str, interval: int, frequency: int
 ) -> None:
     config = config_of(name)
-    assert config.space == SearchSpace.named(space)
+    assert config.space is not None and config.space == SearchSpace.named(space)
     assert len(config.members) == config.settings.population == 5
     assert all(config.space.contains(member) for member in config.members)
     assert (config.settings.generation_interval, config.settings.target_update_interval) == (interval, frequency)

@@ -27,6 +27,7 @@ from adaqn.agents.sac_learning import Draws, SACProgram, SACState, act, report, 
 from adaqn.agents.sac_settings import SACSettings
 from adaqn.compilation import transition
 from adaqn.envs.spaces import require_box_actions, require_vector_observations
+from adaqn.errors import ActorDiverged
 from adaqn.hyperparameters import Hyperparameters, grid
 from adaqn.networks import squashed_gaussian
 from adaqn.networks.network import Network
@@ -140,7 +141,7 @@ class SACAgent(EnsembleAgent):
         if clock.step < self.settings.learning_starts:
             return state, rng.uniform(-1.0, 1.0, shape).astype(np.float32)
         actions = state.programs.act(state.learning, observations, rng.standard_normal(shape, np.float32))
-        return state, np.asarray(actions)
+        return state, self._finite(actions)
 
     def update(
         self,
@@ -168,7 +169,7 @@ class SACAgent(EnsembleAgent):
         noise = rng.standard_normal((len(observations), self._actions), np.float32)
         program = state.programs.update_and_act[operation]
         learning, actions = program(state.learning, batch, draws, epsilon, observations, noise)
-        return state._replace(learning=learning), np.asarray(actions)
+        return state._replace(learning=learning), self._finite(actions)
 
     def _draws(
         self, state: EnsembleRun, batch: Batch[np.ndarray], clock: Clock, rng: np.random.Generator
@@ -187,9 +188,28 @@ class SACAgent(EnsembleAgent):
             replaced, generation = self.replace_members(state, self.children(state, clock, rng), clock, rng)
             return replaced, (generation,)
         assert operation is Operation.TARGET_UPDATE, "SAC plans nothing else besides updates"
+        self._require_learning(state)
         learning, losses, selected, acted, newly_diverged = state.programs.report(state.learning)
         state = state._replace(learning=learning)
         return state, (self.target_update(state, clock, losses, acted, newly_diverged, selected),)
+
+    def _require_learning(self, state: EnsembleRun) -> None:
+        """Raise if the actor has come to where neither it nor the critics can learn any more."""
+        updates, learned = jax.device_get((state.learning.updates_since, state.learning.learned_since))
+        alive = not np.asarray(state.learning.diverged).all()
+        if alive and ((updates > 0) & (learned == 0)).any():
+            raise self._diverged(f"the last {updates.max()} updates changed nothing")
+
+    def _finite(self, actions: Array) -> np.ndarray:
+        """The actions of the policy; it is said here, and not by the environment, if they are none. [n, A]"""
+        chosen = np.asarray(actions)
+        if not np.isfinite(chosen).all():
+            raise self._diverged("its actions are not finite")
+        return chosen
+
+    def _diverged(self, why: str) -> ActorDiverged:
+        rate = self.settings.actor_learning_rate
+        return ActorDiverged(f"the actor diverged ({why}): try a smaller actor_learning_rate than {rate:g}")
 
     def _inherited(self, state: EnsembleRun, heirs: Inheritance, rng: np.random.Generator) -> SACState:
         """Online critics, and Polyak targets that are inherited as the weights are.

@@ -47,6 +47,7 @@ class SACState(NamedTuple):
     selected_since: Array  # [K] the same since the last report
     acted_since: Array  # [K] actor updates since the last report with the member in the behaviour pair
     updates_since: Array  # [2] updates of the critics and of the actor since the last report
+    learned_since: Array  # [2] those that changed anything
     entropy: Array  # [] of the policy on the last batch, estimated
     discount: Array  # [K] γ_k
     gamma: Array  # [] γ̄
@@ -103,6 +104,7 @@ def start(program: SACProgram, members: tuple[Hyperparameters, ...], discounts: 
         selected_since=jnp.zeros(size, jnp.int32),
         acted_since=jnp.zeros(size, jnp.int32),
         updates_since=jnp.zeros(2, jnp.int32),
+        learned_since=jnp.zeros(2, jnp.int32),
         entropy=jnp.zeros(()),
         discount=jnp.asarray(discounts),
         gamma=jnp.asarray(settings.gamma, jnp.float32),
@@ -168,6 +170,7 @@ def update_critics(program: SACProgram, state: SACState, batch: Batch[Array], dr
         selections=state.selections + now,
         selected_since=state.selected_since + now,
         updates_since=state.updates_since + jnp.asarray([1, 0], jnp.int32),
+        learned_since=state.learned_since + jnp.stack([sound, False]).astype(jnp.int32),
     )
 
 
@@ -208,6 +211,7 @@ def update_actor(
     return state._replace(
         acted_since=state.acted_since + _in_pair(ensemble, pair),
         updates_since=state.updates_since + jnp.asarray([0, 1], jnp.int32),
+        learned_since=state.learned_since + jnp.stack([False, sound]).astype(jnp.int32),
     )
 
 
@@ -233,6 +237,7 @@ def report(program: SACProgram, state: SACState) -> tuple[SACState, Array, Array
         selected_since=jnp.zeros_like(state.selected_since),
         acted_since=jnp.zeros_like(state.acted_since),
         updates_since=jnp.zeros_like(state.updates_since),
+        learned_since=jnp.zeros_like(state.learned_since),
     )
     return (
         begun,

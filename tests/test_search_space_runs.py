@@ -1,0 +1,121 @@
+"""Whatever a space can name trains in an ensemble, and what diverges there takes nobody along."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from adaqn.agents.dqn import DQNAgent
+from adaqn.agents.ensemble_agent import EnsembleRun
+from adaqn.agents.protocol import Clock, Operation, TargetUpdate
+from adaqn.hyperparameters import ACTIVATIONS, LOSSES, OPTIMIZERS, Hyperparameters
+from adaqn.replay.protocol import Batch
+from adaqn.space import SearchSpace
+from tests.agents.generation_cases import agent_of, bytes_of, online_of
+
+BOX = spaces.Box(-9.0, 9.0, (2,))
+# The space for vectors with layers that are compiled and run in no time.
+SMALL = SearchSpace.from_dict({"base": "vectors", "hidden": {"layers": [1, 3], "neurons": [2, 6]}})
+SOUND = Hyperparameters(hidden=(4,), activation="tanh", learning_rate=1e-3)
+
+
+def parts(members: Sequence[Hyperparameters], size: int) -> list[tuple[Hyperparameters, ...]]:
+    return [tuple(members[first : first + size]) for first in range(0, len(members), size)]
+
+
+def some_batch(rng: np.random.Generator) -> Batch[np.ndarray]:
+    """Action 0 is rewarded with the first number that is seen, action 1 with the second."""
+    x, following = rng.standard_normal((2, 8, 2)).astype(np.float32)
+    action = rng.integers(2, size=8).astype(np.int32)
+    rewards = x[np.arange(8), action][:, None]
+    return Batch(x, action, rewards, following, (rng.random(8) < 0.3).astype(np.float32), np.ones(8, np.int32))
+
+
+def lived(members: tuple[Hyperparameters, ...]) -> tuple[DQNAgent, EnsembleRun, list[TargetUpdate]]:
+    """A run of 30 updates with a target update after every sixth."""
+    agent = agent_of(members, BOX, SMALL, gamma=0.9)
+    run, rng = agent.init(0), np.random.default_rng(1)
+    events: list[Any] = []
+    for step in range(1, 31):
+        clock, batch = Clock(step, step - 1, 30), some_batch(rng)
+        run, actions = agent.update_and_act(run, Operation.UPDATE, batch, batch.observation[:1], clock, rng)
+        assert actions.tolist() in ([0], [1])
+        if step % 6 == 0:
+            run, told = agent.perform(run, Operation.TARGET_UPDATE, clock, rng)
+            events += told
+    return agent, run, events
+
+
+def assert_handled(members: tuple[Hyperparameters, ...]) -> np.ndarray:
+    """Members who are not found diverged have learned; those who are, are nowhere. Gives who they are. [K]"""
+    agent, run, events = lived(members)
+    diverged = np.asarray(run.learning.diverged)
+    before = online_of(agent.init(0))
+    found: set[int] = set()
+    for event in events:
+        assert not found & set(event.newly_diverged), "told twice"
+        assert not any(event.acted[k] for k in found)
+        found |= set(event.newly_diverged)
+        assert event.target not in found
+        assert {k for k, loss in enumerate(event.cumulated_loss) if not np.isfinite(loss)} == found
+    assert found == set(np.flatnonzero(diverged).tolist())
+    for k, (parameters, began) in enumerate(zip(online_of(run), before, strict=True)):
+        if not diverged[k]:
+            assert np.isfinite(parameters).all(), members[k]
+            assert not np.array_equal(parameters, began), members[k]
+            assert np.isfinite(run.learning.last_loss[k]), members[k]
+    assert np.isfinite(agent.fitness(run)).tolist() == (~diverged).tolist()
+    # What was learned is saved as it is, whatever the optimizer keeps.
+    restored = agent.from_arrays(*agent.to_arrays(run))
+    assert bytes_of(restored.learning) == bytes_of(run.learning)
+    return diverged
+
+
+NAMED = [
+    *(SOUND.replace(activation=name) for name in ACTIVATIONS),
+    *(SOUND.replace(optimizer=name) for name in OPTIMIZERS),
+    *(SOUND.replace(loss=name) for name in LOSSES),
+]
+
+
+@pytest.mark.parametrize("members", parts(NAMED, 8))
+def test_each_of_the_46_names_trains(members: tuple[Hyperparameters, ...]) -> None:
+    assert len(NAMED) == 46
+    assert not assert_handled(members).any()
+
+
+@pytest.mark.parametrize("optimizers", [OPTIMIZERS[:8], OPTIMIZERS[8:16], OPTIMIZERS[16:]])
+def test_optimizers_that_are_driven_to_infinity_take_nobody_along(optimizers: tuple[str, ...]) -> None:
+    wild = tuple(SOUND.replace(optimizer=name, learning_rate=1e30) for name in optimizers)
+    diverged = assert_handled((SOUND, *wild))
+    assert not diverged[0]
+    assert diverged.any()
+
+
+def combinations() -> list[Hyperparameters]:
+    rng = np.random.default_rng(0)
+    return [SMALL.sample(rng) for _ in range(100)]
+
+
+@pytest.mark.parametrize("members", parts(combinations()[:12], 6))
+def test_a_dozen_combinations_train(members: tuple[Hyperparameters, ...]) -> None:
+    assert_handled(members)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("members", parts(combinations(), 10))
+def test_a_hundred_combinations_train(members: tuple[Hyperparameters, ...]) -> None:
+    assert_handled(members)
+
+
+def test_the_hundred_are_of_many_kinds() -> None:
+    members = combinations()
+    assert len(set(members)) == 100
+    assert {member.activation for member in members} == set(ACTIVATIONS)
+    assert {member.loss for member in members} == set(LOSSES)
+    assert len({member.optimizer for member in members}) >= 20
+    assert {len(member.hidden) for member in members} == {1, 2, 3}
