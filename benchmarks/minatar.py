@@ -17,7 +17,7 @@ SETTINGS = {
     "batch-size": 32,
     "learning-starts": 1_000,
     "target-update-interval": 1_000,
-    "exploration-steps": 20_000,
+    "exploration-steps": 10_000,
 }
 
 
@@ -40,7 +40,7 @@ def main() -> None:
     """Train what is missing, then compare."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--game", default="MinAtar/Breakout")
-    parser.add_argument("--steps", type=int, default=150_000)
+    parser.add_argument("--steps", type=int, default=50_000)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--out", type=Path, default=ROOT / "runs" / "minatar")

@@ -179,5 +179,5 @@ def test_a_critic_that_explodes_in_training_is_left_behind() -> None:
 
 def test_an_actor_that_diverges_is_named() -> None:
     small: dict[str, Any] = {"learning_starts": 40, "batch_size": 8, "selection_interval": 20, "actor_hidden": "4"}
-    with pytest.raises(ActorDiverged, match=r"^the actor diverged \(.*\): try a smaller actor_learning_rate than 1e\+30$"):
+    with pytest.raises(ActorDiverged, match=r"^the actor diverged \(.*\): try a smaller actor_learning_rate"):
         SAC("Pendulum-v1", [Hyperparameters(hidden=(4,))], actor_learning_rate=1e30, **small).learn(200)
