@@ -36,11 +36,13 @@ def main() -> None:
     duel: Duel = given.duel
     runs = [(side, seed) for side in given.sides for seed in range(given.seeds)]
     missing = [run for run in runs if not curve_path(given.out, *run).exists()]
-    run_all(duel, missing, given.steps, given.jobs, given.out)
 
-    curves: dict[Side, list[Curve]] = {
-        side: _curves(given.out, duel, side, given.seeds, given.steps) for side in duel.sides
-    }
+    def read() -> dict[Side, list[Curve]]:
+        return {side: _curves(given.out, duel, side, given.seeds, given.steps) for side in duel.sides}
+
+    read()  # what does not belong here is told before anything is run
+    run_all(duel, missing, given.steps, given.jobs, given.out)
+    curves = read()
     for side, found in curves.items():
         _print_scores(duel.label(side), [score(curve) for curve in found])
     absent = [duel.label(side) for side, found in curves.items() if len(found) < given.seeds]
@@ -145,6 +147,8 @@ def _arguments() -> argparse.Namespace:
     for side in given.sides:
         if side not in duel.sides:
             parser.error(f"--sides has {side}, but in {duel.name} there are {' and '.join(duel.sides)}.")
+    if given.steps <= duel.settings.learning_starts:
+        parser.error(f"--steps is {given.steps}, but learning starts at {duel.settings.learning_starts}; give more.")
     for name in ("seeds", "steps", "jobs"):
         if getattr(given, name) < 1:
             parser.error(f"--{name} is {getattr(given, name)}, but must be at least 1.")

@@ -14,7 +14,7 @@ import pytest
 import adaqn
 from adaqn import DQN, AdaDQN, AdaDQNMax, Hyperparameters, RandDQN, grid
 from adaqn.agents.dqn import DQNAgent
-from adaqn.agents.protocol import TargetUpdate
+from adaqn.agents.protocol import Event, TargetUpdate
 from adaqn.api import Model
 from adaqn.errors import CheckpointError, UserError
 from adaqn.training.callbacks import BaseCallback
@@ -273,7 +273,8 @@ def test_members_are_reported_with_the_losses_that_they_were_compared_by() -> No
     last: list[TargetUpdate] = []
 
     class Listener(BaseCallback):
-        def _on_event(self, event: TargetUpdate) -> None:
+        def _on_event(self, event: Event) -> None:
+            assert isinstance(event, TargetUpdate)
             last[:] = [event]
 
     model = AdaDQN("CartPole-v1", SMALL, **QUICK).learn(300, callback=Listener())

@@ -220,3 +220,48 @@ def test_an_option_that_the_optimizer_does_not_have_is_told() -> None:
 def test_parameters_are_counted() -> None:
     # A: 3 * 5 + 5 + 5 * 2 + 2 = 32; B: 3 * 4 + 4 + 4 * 3 + 3 + 3 * 2 + 2 = 39; C: 3 * 2 + 2 = 8
     assert Ensemble.of([A, B, A, C], SHAPE, ACTIONS).parameter_count == 2 * 32 + 39 + 8
+
+
+DRAWS = Hyperparameters(hidden=(2,), optimizer="noisy_sgd", learning_rate=0.01)  # keeps a random key
+
+
+@pytest.mark.parametrize("grouped", [True, False])
+def test_split_and_join_give_the_same_state_and_members_can_be_taken_out(grouped: bool) -> None:
+    members = (A, DRAWS, B, A.replace(learning_rate=0.2), DRAWS.replace(learning_rate=0.02))
+    ensemble = Ensemble.of(members, SHAPE, ACTIONS, grouped)
+    state = ensemble.init(members, np.random.default_rng(0))
+    one_by_one = ensemble.split(state)
+    assert [float(np.asarray(one.learning_rate)[0]) for one in one_by_one] == [
+        np.float32(member.learning_rate) for member in members
+    ]
+    for k, one in enumerate(one_by_one):
+        assert all(leaf.shape[0] == 1 for leaf in jax.tree.leaves(one))
+        taken = ensemble.member(ensemble.parameters(state), k)
+        assert np.asarray(one.parameters)[0].tobytes() == np.asarray(taken).tobytes()
+    joined = ensemble.join(one_by_one)
+    assert jax.tree.structure(joined) == jax.tree.structure(state)
+    assert raw_bytes(joined) == raw_bytes(state)
+    # In another order they are the ensemble of the members in that order.
+    order = [4, 2, 0, 1, 3]
+    other = Ensemble.of([members[k] for k in order], SHAPE, ACTIONS, grouped)
+    moved = other.split(other.join([one_by_one[k] for k in order]))
+    assert [raw_bytes(one) for one in moved] == [raw_bytes(one_by_one[k]) for k in order]
+
+
+def test_a_member_alone_is_one_that_was_made_alone() -> None:
+    ensemble = Ensemble.of((A, B, A), SHAPE, ACTIONS, scale=0.5)
+    assert ensemble.alone(1) == Ensemble.of((B,), SHAPE, ACTIONS, grouped=False, scale=0.5)
+    assert ensemble.alone(0) == ensemble.alone(2)
+    state = ensemble.init((A, B, A), np.random.default_rng(0))
+    observation = batches(1, 3)[0][0]
+    of_all = ensemble.values(ensemble.parameters(state), observation)
+    for k, one in enumerate(ensemble.split(state)):
+        alone = ensemble.alone(k)
+        np.testing.assert_allclose(alone.values(alone.parameters((one,)), observation)[0], of_all[k], rtol=1e-5)
+
+
+def raw_bytes(tree: Any) -> list[bytes]:
+    def data(leaf: Any) -> Any:
+        return jax.random.key_data(leaf) if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) else leaf
+
+    return [np.asarray(data(leaf)).tobytes() for leaf in jax.tree.leaves(tree)]

@@ -50,7 +50,7 @@ def compile_seconds() -> float:
     return _seconds[0]
 
 
-def _note_duration(event: str, duration: float, **_: Any) -> None:
+def _note_duration(event: str, duration: float, **_: str | int | float) -> None:
     if event.startswith("/jax/core/compile/"):
         _seconds[0] += duration
 

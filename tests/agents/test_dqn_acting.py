@@ -11,7 +11,7 @@ from gymnasium import spaces
 
 from adaqn.agents.dqn import DQNAgent, DQNSettings
 from adaqn.agents.ensemble_agent import EnsembleRun
-from adaqn.agents.protocol import Clock, Operation
+from adaqn.agents.protocol import Clock, Operation, TargetUpdate
 from adaqn.hyperparameters import Hyperparameters
 from adaqn.replay.protocol import Batch
 
@@ -90,6 +90,7 @@ def test_what_acted_is_told_at_the_target_update_and_counted_anew() -> None:
     for n in (5, 2):
         run, _ = agent.act(run, np.zeros((n, 1), np.float32), CLOCK, rng)
     run, (event,) = agent.perform(run, Operation.TARGET_UPDATE, CLOCK, rng)
+    assert isinstance(event, TargetUpdate)
     assert event.acted == (0, 0, 7)
     assert run.learning.acted.tolist() == [0, 0, 0]
 

@@ -85,6 +85,7 @@ class Events(Observer):
         self.all: list[TargetUpdate] = []
 
     def on_event(self, trainer: Trainer, event: Event) -> None:
+        assert isinstance(event, TargetUpdate)
         self.all.append(event)
 
 
@@ -123,6 +124,7 @@ def test_a_loss_that_overflows_is_noticed_at_once_though_the_parameters_are_fini
     for _ in range(20):
         run, _ = agent.act(run, np.zeros((1, 2), np.float32), CLOCK, rng)
     run, (event,) = agent.perform(run, Operation.TARGET_UPDATE, CLOCK, rng)
+    assert isinstance(event, TargetUpdate)
     assert (event.target, event.acted, event.newly_diverged) == (0, (20, 0), (1,))
 
 
@@ -132,6 +134,7 @@ def test_a_target_that_overflows_does_not_take_the_others_along() -> None:
     # 1e30 is finite, its square is not: this shows only when values and errors are computed.
     run = with_parameters(agent.init(0), member=0, value=1e30)
     run, (event,) = agent.perform(run, Operation.TARGET_UPDATE, CLOCK, rng)
+    assert isinstance(event, TargetUpdate)
     assert (event.target, event.newly_diverged) == (0, ())
     before = np.array(run.learning.ensemble[0].parameters[1])
     for _ in range(3):
@@ -139,6 +142,7 @@ def test_a_target_that_overflows_does_not_take_the_others_along() -> None:
     assert run.learning.diverged.tolist() == [True, False]
     assert np.array_equal(run.learning.ensemble[0].parameters[1], before)
     run, (event,) = agent.perform(run, Operation.TARGET_UPDATE, CLOCK, rng)
+    assert isinstance(event, TargetUpdate)
     assert (event.target, event.newly_diverged, event.cumulated_loss) == (1, (0,), (math.inf, 0.0))
     run = agent.update(run, Operation.UPDATE, some_batch(rng), CLOCK, rng)
     assert not np.array_equal(run.learning.ensemble[0].parameters[1], before)

@@ -6,7 +6,7 @@ import gymnasium
 import numpy as np
 
 from adaqn.agents.dqn import DQNAgent, DQNSettings
-from adaqn.agents.protocol import Clock, Operation
+from adaqn.agents.protocol import Clock, Operation, TargetUpdate
 from adaqn.hyperparameters import Hyperparameters
 from adaqn.replay.protocol import Transitions
 from adaqn.replay.vectors import VectorReplay
@@ -96,6 +96,7 @@ def test_one_member_follows_a_plain_dqn() -> None:
         np.testing.assert_allclose(run.learning.last_loss, [loss], rtol=1e-3)
         if update % INTERVAL == 0:
             run, (event,) = agent.perform(run, Operation.TARGET_UPDATE, Clock(update, update, UPDATES), rng)
+            assert isinstance(event, TargetUpdate)
             np.testing.assert_allclose(event.cumulated_loss, [cumulated], rtol=1e-4)
             plain.target, cumulated = [layer.copy() for layer in plain.layers], 0.0
     ours = np.array(run.learning.ensemble[0].parameters[0])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from adaqn.agents.dqn import DQNAgent, DQNSettings
-from adaqn.agents.protocol import Event
+from adaqn.agents.protocol import Event, TargetUpdate
 from adaqn.envs.environments import Environments
 from adaqn.hyperparameters import Hyperparameters, grid
 from adaqn.replay.making import make_replay
@@ -24,6 +24,7 @@ class Targets(Observer):
         self.all: list[int] = []
 
     def on_event(self, trainer: Trainer, event: Event) -> None:
+        assert isinstance(event, TargetUpdate)
         self.all.append(event.target)
 
 

@@ -81,6 +81,12 @@ def test_equal_members_in_different_slots_are_no_change(tmp_path: Path) -> None:
     assert schedule_of(read_run(run)) == (Scheduled(0, SMALL),)
 
 
+def test_a_target_that_is_replaced_at_once_counts_as_what_it_became(tmp_path: Path) -> None:
+    header = "step,target,loss_0,acted_0"  # as in a run that follows a schedule itself
+    run = write_run(tmp_path / "run", [(0, [SMALL]), (200, [WIDE])], [(100, 0), (200, 0), (300, 0)], header)
+    assert schedule_of(read_run(run)) == (Scheduled(0, SMALL), Scheduled(200, WIDE))
+
+
 def test_before_the_first_target_update_the_first_member_is_the_target(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", [(0, [WIDE, SMALL])], [])
     assert schedule_of(read_run(run)) == (Scheduled(0, WIDE),)

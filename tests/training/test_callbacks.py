@@ -10,7 +10,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-from adaqn.agents.protocol import Clock, TargetUpdate
+from adaqn.agents.protocol import Clock, Event, TargetUpdate
 from adaqn.errors import UserError
 from adaqn.training.callbacks import (
     BaseCallback,
@@ -113,7 +113,7 @@ class Diary(BaseCallback):
     def _on_episode(self, episode: Episode) -> None:
         self.entries.append(("episode", episode.total, self.num_timesteps))
 
-    def _on_event(self, event: TargetUpdate) -> None:
+    def _on_event(self, event: Event) -> None:
         self.entries.append(event)
 
     def _on_training_end(self) -> None:

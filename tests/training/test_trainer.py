@@ -56,6 +56,7 @@ class Diary(Observer):
         self.calls.append("episode")
 
     def on_event(self, trainer: Trainer, event: Event) -> None:
+        assert isinstance(event, TargetUpdate)
         self.events.append(event)
         self.calls.append("event")
 

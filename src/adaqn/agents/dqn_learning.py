@@ -171,8 +171,9 @@ def update_target(
     """Choose the target member among all, and target <- θ^ψ (lines 13 and 14)."""
     parameters = ensemble.parameters(state.ensemble)
     everyone = jnp.ones(ensemble.size, bool)
-    chosen, *facts = select_target(selection, state, ensemble.finite(parameters), everyone, uniforms)
-    return chosen._replace(target=jax.tree.map(jnp.copy, parameters)), *facts
+    finite = ensemble.finite(parameters)
+    chosen, losses, acted, newly_diverged = select_target(selection, state, finite, everyone, uniforms)
+    return chosen._replace(target=jax.tree.map(jnp.copy, parameters)), losses, acted, newly_diverged
 
 
 def greedy(ensemble: Ensemble, state: DQNState, observations: Array) -> Array:

@@ -94,7 +94,7 @@ def start(program: SACProgram, members: tuple[Hyperparameters, ...], discounts: 
         log_alpha=_learned(
             program, jnp.asarray(math.log(coefficient) if coefficient else -math.inf, jnp.float32), None
         ),
-        selected=Selection(jnp.arange(2, dtype=jnp.int32), jnp.full(2, 0.5)),
+        selected=Selection(jnp.arange(2, dtype=jnp.int32), jnp.full(2, 0.5, jnp.float32)),
         cumulated_loss=jnp.zeros(size),
         last_loss=jnp.zeros(size),
         diverged=jnp.zeros(size, bool),

@@ -12,4 +12,4 @@ def select(uniforms: Array, losses: Array, alive: Array, size: int) -> Selection
     """The `size` living members with the smallest losses, best first; among equals the first."""
     del uniforms
     order = jnp.lexsort((losses, ~alive))  # the living first, even with an infinite loss; stable
-    return Selection(order[:size].astype(jnp.int32), jnp.full(size, 1.0 / size))
+    return Selection(order[:size].astype(jnp.int32), jnp.full(size, 1.0 / size, jnp.float32))

@@ -12,4 +12,4 @@ def select(uniforms: Array, losses: Array, alive: Array, size: int) -> Selection
     """`size` distinct living members, every one equally likely."""
     del losses
     order = jnp.argsort(jnp.where(alive, uniforms, jnp.inf))
-    return Selection(order[:size].astype(jnp.int32), jnp.full(size, 1.0 / size))
+    return Selection(order[:size].astype(jnp.int32), jnp.full(size, 1.0 / size, jnp.float32))
