@@ -194,10 +194,11 @@ def _schedule(arguments: list[str]) -> int:
     )
     parser.add_argument("run_dir", metavar="DIR", type=Path, help="the run's directory")
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="default: schedule.yaml in the directory")
+    parser.add_argument("--force", action="store_true", help="overwrite FILE if it exists")
     parsed = parser.parse_strictly(arguments)
     from adaqn.analysis.schedule import write_schedule
 
-    print(write_schedule(parsed.run_dir, parsed.output))
+    print(write_schedule(parsed.run_dir, parsed.output, parsed.force))
     return 0
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import jax
@@ -259,7 +259,7 @@ def _stacked(rows: Sequence[Any]) -> Array:
     return rows[0] if len(rows) == 1 else jnp.concatenate([jnp.asarray(row) for row in rows])
 
 
-@cache
+@lru_cache(maxsize=128)
 def _optimizer_init(network: Network) -> Callable[..., Any]:
     """The compiled function (parameters, learning rates, options, keys) -> optimizer states of a group."""
     name = network.architecture.optimizer

@@ -73,6 +73,9 @@ def test_a_schedule_by_hand(tmp_path: Path) -> None:
     assert schedule_from(path) == expected
     other = write_schedule(run, tmp_path / "new" / "other.yaml")
     assert other.read_bytes() == path.read_bytes()
+    with pytest.raises(UserError, match="exists already; add --force"):
+        write_schedule(run)
+    assert write_schedule(run, force=True) == path
     assert yaml.safe_load(path.read_text())["schedule"][1] == {"step": 200, "hyperparameters": WIDE.to_dict()}
 
 

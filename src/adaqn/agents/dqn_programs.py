@@ -6,7 +6,7 @@ with every generation; there each has a program of its own, so that only what is
 
 from __future__ import annotations
 
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from typing import Any, NamedTuple
 
 import jax
@@ -32,7 +32,7 @@ class Programs(NamedTuple):
     greedy: Any  # (state, observations) -> actions
 
 
-@cache
+@lru_cache(maxsize=32)  # a search tries one architecture after the other
 def fused_programs(ensemble: Ensemble, selection: str, behaviour: str) -> Programs:
     """One program for all members; the same object for equal architectures."""
 
@@ -59,7 +59,7 @@ class MemberPrograms(NamedTuple):
     learn: Any  # (state, batch, next value [B], discount [1], gamma []) -> (state, losses [1])
 
 
-@cache
+@lru_cache(maxsize=128)  # a long run in a space has more architectures than are worth keeping
 def member_programs(alone: Ensemble) -> MemberPrograms:
     """The programs of one member; the same object for equal architectures, whoever has them."""
     first = Selection(jnp.zeros(1, jnp.int32), jnp.ones(1))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from functools import cache
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import gymnasium
@@ -44,7 +44,7 @@ class Programs(NamedTuple):
     report: Any  # (state) -> (state, losses, shares in the target, shares in the behaviour, newly diverged), [K] each
 
 
-@cache
+@lru_cache(maxsize=32)
 def compiled_programs(program: SACProgram) -> Programs:
     """The programs; the same object for equal architectures and settings."""
 

@@ -14,10 +14,12 @@ from adaqn.runs.reading import RunData, member_of, read_run
 from adaqn.snapshot import replacing
 
 
-def write_schedule(run_directory: Path, output: Path | None = None) -> Path:
-    """Write the schedule of a run to `schedule.yaml` in its directory or to the file given."""
+def write_schedule(run_directory: Path, output: Path | None = None, force: bool = False) -> Path:
+    """Write the schedule of a run to `schedule.yaml` in its directory or to the file given, if it does not exist."""
     run = read_run(run_directory)
     path = run.path / "schedule.yaml" if output is None else output
+    if path.exists() and not force:
+        raise UserError(f"{path} exists already; add --force to overwrite it, or name another file")
     text = yaml.safe_dump({"schedule": schedule_values(schedule_of(run))}, sort_keys=False, default_flow_style=None)
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as file:
