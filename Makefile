@@ -5,18 +5,21 @@ BENCH := .venv-bench
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-all check format bench versus clean
+.PHONY: help install demo test test-thorough test-all check format bench versus clean
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 install: $(VENV)/.installed ## create .venv with adaqn and the tools of the checks
 
 demo: $(VENV)/.installed ## watch one small run tune itself
 	$(BIN)/python -m adaqn.demo
 
-test: $(VENV)/.installed ## all tests but the slow ones
+test: $(VENV)/.installed ## all tests but the slow and the thorough ones
 	$(BIN)/pytest -n 2
+
+test-thorough: $(VENV)/.installed ## the tests that take many processes or programs
+	$(BIN)/pytest -n 2 -m thorough
 
 test-all: $(VENV)/.installed ## all tests, learning to a threshold included
 	$(BIN)/pytest -n 2 -m ""

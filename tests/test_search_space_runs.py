@@ -82,12 +82,14 @@ NAMED = [
 ]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("members", parts(NAMED, 8))
 def test_each_of_the_46_names_trains(members: tuple[Hyperparameters, ...]) -> None:
     assert len(NAMED) == 46
     assert not assert_handled(members).any()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("optimizers", [OPTIMIZERS[:8], OPTIMIZERS[8:16], OPTIMIZERS[16:]])
 def test_optimizers_that_are_driven_to_infinity_take_nobody_along(optimizers: tuple[str, ...]) -> None:
     wild = tuple(SOUND.replace(optimizer=name, learning_rate=1e30) for name in optimizers)

@@ -15,6 +15,8 @@ import pytest
 from adaqn.runs.reading import member_of, read_members
 from tests.exactness.test_kill_and_resume import adaqn, exact_contents
 
+pytestmark = pytest.mark.thorough
+
 SPACE = """
 activation: [relu, tanh]
 optimizer: [noisy_sgd, adam]

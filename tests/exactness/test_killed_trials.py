@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.thorough
+
 KILLED_RUN = Path(__file__).with_name("killed_run.py")
 SPACE = """
 activation: relu

@@ -11,6 +11,8 @@ import pytest
 
 from tests.exactness.test_kill_and_resume import adaqn, exact_contents
 
+pytestmark = pytest.mark.thorough
+
 SPACE = """
 activation: [relu, tanh]
 optimizer: [noisy_sgd, adam]
