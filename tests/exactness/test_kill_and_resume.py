@@ -38,12 +38,27 @@ CONTINUOUS = {
     "eval-interval": "200",
     "grid": "learning_rate=1e-3,1e-2,3e-3 hidden=8",
 }
+IMAGES = {
+    "algo": "dqn",
+    "steps": "450",
+    "learning-starts": "60",
+    "buffer-size": "200",
+    "batch-size": "8",
+    "train-freq": "4",
+    "target-update-interval": "40",
+    "exploration-steps": "100",
+    "checkpoint-interval": "100",
+    "eval-interval": "200",
+    "env-kwargs": "{'max_episode_steps':90}",
+}
 WATCHING = {"log-interval": "100", "eval-episodes": "2"}
 SETTINGS = {
     "CartPole-v1": DISCRETE,
     "LunarLander-v3": DISCRETE,
     "Pendulum-v1": CONTINUOUS,
     "Hopper-v5": CONTINUOUS,
+    "MinAtar/Breakout": IMAGES,
+    "Atari/Pong": IMAGES,
 }
 
 
@@ -100,6 +115,9 @@ MORE_CASES = [
     ("Pendulum-v1", 3, "renaming", "3"),
     ("Hopper-v5", 1, "renaming", "3"),
     ("Hopper-v5", 3, "step", "317"),
+    ("MinAtar/Breakout", 1, "step", "317"),
+    ("MinAtar/Breakout", 3, "writing", "3"),
+    ("Atari/Pong", 1, "step", "317"),
 ]
 
 
