@@ -105,12 +105,15 @@ class CheckpointStore:
         return self._directory / f"step-{step:09d}.zip"
 
     def _write_full_segments(self, replay: Replay) -> int:
-        """Write the segments that became full since the last time, and give the first row after them."""
+        """Write the segments that became full since the last time, and give the first row after them.
+
+        The newest row stays out of them: it may still turn out to be the last of its episode.
+        """
         held = [segment for segment in self._segments if segment.last > replay.oldest]
         if not {segment.name for segment in held} <= set(_names(self._segment_directory)):
             held = []  # somebody removed a file: what it held is still in the replay
         first = held[-1].last if held else replay.oldest
-        while (boundary := (first // self._segment_rows + 1) * self._segment_rows) <= replay.added:
+        while (boundary := (first // self._segment_rows + 1) * self._segment_rows) < replay.added:
             path = self._segment_directory / Segment(first, boundary, "").name
             rows = Snapshot(replay.rows(first, boundary), {"first": first, "last": boundary})
             held.append(Segment(first, boundary, write_snapshot(path, rows, kind="segment")))

@@ -44,8 +44,18 @@ def base_values(config: str | None, algo: str | None) -> dict[str, Any]:
     before = algorithm(values["algo"])
     if algo is not None and algo != values["algo"]:
         # What makes the file's algorithm, or the one asked for, is not a value that the file chose.
-        for name in {*before.overrides, *algorithm(algo).overrides}:
+        after = algorithm(algo)
+        # Nor can the other algorithm use what only the file's has: settings, a space, members to start from.
+        lost = {f.name for f in dataclasses.fields(before.settings)} - {
+            f.name for f in dataclasses.fields(after.settings)
+        }
+        for name in {*before.overrides, *after.overrides, *lost}:
             values["settings"].pop(name, None)
+        if after.space == "none":
+            values.pop("space", None)
+        if after.trials:
+            values.pop("members", None)
+            values.pop("grid", None)
         values["algo"] = algo
     return values
 
@@ -136,6 +146,8 @@ def _with_flags(base: dict[str, Any], flags: dict[str, Any]) -> dict[str, Any]:
     if "env_kwargs" in flags:
         values["env_kwargs"] = yaml_value("--env-kwargs", flags["env_kwargs"])
     values |= {name: flags[name] for name in ("space", "schedule") if name in flags}
+    if "schedule" in flags:
+        values = {name: value for name, value in values.items() if name not in ("members", "grid")}
     if "grid" in flags:
         values.pop("grid", None)
         values["members"] = [member.to_dict() for member in grid(**_columns(flags["grid"]))]

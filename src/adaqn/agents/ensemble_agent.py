@@ -39,6 +39,8 @@ _PER_MEMBER = {
     "diverged": "nothing",
     "reported": "nothing",
     "selections": "nothing",
+    "selected_since": "nothing",
+    "acted_since": "nothing",
 }
 
 

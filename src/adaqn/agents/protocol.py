@@ -204,6 +204,8 @@ class Algorithm:
             raise UserError("this algorithm cannot search in a space of hyperparameters, but got one")
         if given.schedule and not self.scheduled:
             raise UserError("only dqn follows a schedule of hyperparameters, but this algorithm got one")
+        if given.space is None:
+            _refuse_idle_evolution(settings, scheduled=bool(given.schedule))
         if self.trials:
             if given.members:
                 raise UserError(
@@ -215,8 +217,10 @@ class Algorithm:
             # Drawn here, so that the configuration of a run names them.
             rng = np.random.default_rng([seed, _FOR_MEMBERS])
             members = self._checked(tuple(given.space.sample(rng) for _ in range(settings.population)))
-        elif given.schedule and not given.members:
+        elif given.schedule:
             members = (given.schedule[0].hyperparameters,)
+            if given.members and given.members != members:
+                raise UserError("a schedule says what the member is from the start, so it takes no other members")
         else:
             members = self._checked(given.members or self.members(observation_shape()))
         for k, member in enumerate(members):
@@ -236,6 +240,18 @@ class Algorithm:
         if len(members) < self.least:
             raise UserError(f"this algorithm needs at least {self.least} members, but got {len(members)}")
         return members
+
+
+def _refuse_idle_evolution(settings: Any, scheduled: bool) -> None:
+    """Raise if something was said about generations, of which there are none without a space."""
+    fields = {f.name: f.default for f in dataclasses.fields(settings)}
+    for name in ("population", "generation_interval", "exploit", "reset_weights"):
+        if name == "reset_weights" and scheduled:
+            continue
+        if name in fields and getattr(settings, name) != fields[name]:
+            raise UserError(
+                f"{name} is about generations, which there are only in a space: give one, such as space=vectors"
+            )
 
 
 def setting(default: Any, help: str, choices: Callable[[], Sequence[str]] | None = None) -> Any:

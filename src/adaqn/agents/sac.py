@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -95,6 +96,9 @@ class SACAgent(EnsembleAgent):
         observations = require_vector_observations(observation_space)
         self._actions = int(require_box_actions(action_space).shape[0])
         size = math.prod(observations.shape)
+        if settings.behaviour is None:
+            default = "epsilon" if population.space is None else "inverse_loss"
+            settings = dataclasses.replace(settings, behaviour=default)
         evolution = evolution_of(population, settings)
         super().__init__(settings, population.members, (size + self._actions,), 1, evolution)
         self._actor = Network(settings.actor.architecture, (size,), 2 * self._actions)

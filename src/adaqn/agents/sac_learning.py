@@ -179,7 +179,7 @@ def update_actor(
 ) -> SACState:
     """One step of the actor against a behaviour pair drawn with ε_b, and of the entropy coefficient (lines 15, 16)."""
     ensemble, actor, settings = program
-    draw = behaviour_rule(settings.behaviour)
+    draw = behaviour_rule(settings.behaviour or "epsilon")
     drawn = draw(
         jnp.asarray(draws.behaviour), jnp.asarray(epsilon), state.cumulated_loss, ~state.diverged, state.selected
     )

@@ -39,7 +39,9 @@ class SACSettings(EvolutionSettings):
     behaviour_final_eps: float = setting(0.01, "the same in the end")
     behaviour_steps: int | None = setting(None, "steps over which it decays (default: until the end of the run)")
     selection: str = setting("lowest", "rule for the target pair", target_rules)
-    behaviour: str = setting("epsilon", "rule for the behaviour pair", behaviour_rules)
+    behaviour: str | None = setting(
+        None, "rule for the behaviour pair (default: epsilon, or inverse_loss with a space)", behaviour_rules
+    )
     selection_interval: int = setting(1_000, "steps that a row of selection.csv sums up")
 
     def __post_init__(self) -> None:
@@ -67,7 +69,8 @@ class SACSettings(EvolutionSettings):
         set_field("actor_hidden", _layers_text(self.actor_hidden))
         set_field("actor_learning_rate", self.actor.learning_rate)
         target_rule(self.selection)
-        behaviour_rule(self.behaviour)
+        if self.behaviour is not None:
+            behaviour_rule(self.behaviour)
 
     @property
     def actor(self) -> Hyperparameters:

@@ -203,10 +203,10 @@ def member_colours(members: int) -> list[Colour]:
 
 
 def _members(run: RunData) -> list[Hyperparameters]:
-    """The ensemble at the start; before it was written, as many plain members as there are losses."""
+    """The ensemble as it is now; before it was written, as many plain members as there are losses."""
     if not run.members:
         return [Hyperparameters()] * run.selection.loss.shape[1]
-    return [member_of(values) for values in run.members[0]["members"]]
+    return [member_of(values) for values in run.members[-1]["members"]]
 
 
 def _named(selection: Selections, members: int) -> list[int]:
@@ -219,7 +219,9 @@ def _named(selection: Selections, members: int) -> list[int]:
 
 def _title(run: RunData) -> str:
     parts = [run.config.get("algo"), run.config.get("env"), f"seed {run.config.get('seed')}"]
-    return ", ".join(str(part) for part in parts if part is not None)
+    title = ", ".join(str(part) for part in parts if part is not None)
+    # Members come and go in their slots; a label can name one only.
+    return title if len(run.members) < 2 else f"{title} (labels name the last of {len(run.members)} generations)"
 
 
 def _shortened(label: str) -> str:

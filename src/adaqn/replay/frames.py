@@ -212,8 +212,10 @@ class FrameReplay:
 
     def _oldest_sampled(self) -> int:
         """The oldest transition from which on every stack is held."""
-        reach = self.stack if self._ring.oldest else 0  # nothing lies before the first frame of all
         steps = self._transitions // self.n_envs
+        oldest = self._oldest_step * self.n_envs + np.arange(self.n_envs if steps > self._oldest_step else 0)
+        # Where all begin an episode there, as in the beginning and after `clear`, no stack reaches back any further.
+        reach = 0 if (self._place[self._slots_of(oldest)] == 1).all() else self.stack
         return max(self._oldest_step + reach, steps - self._capacity) * self.n_envs
 
     def _stacks(self, transitions: np.ndarray, back: np.ndarray) -> np.ndarray:

@@ -168,7 +168,7 @@ def population_from(members: Any, space: Any, schedule: Any) -> Population:
     return Population(
         members=() if members is None else members_from(members),
         space=None if space is None else space_from(space),
-        schedule=() if schedule is None else schedule_from(schedule),
+        schedule=schedule_from(schedule) if schedule else (),
     )
 
 
@@ -183,6 +183,8 @@ def schedule_from(schedule: Any) -> tuple[Scheduled, ...]:
         schedule = schedule.get("schedule")
     if not isinstance(schedule, list | tuple):
         raise UserError(f"a schedule is a list of step and hyperparameters, but got {schedule!r}")
+    if not schedule:
+        raise UserError("a schedule needs at least one entry, but it is empty")
     entries = [entry if isinstance(entry, Scheduled) else _scheduled(entry) for entry in schedule]
     steps = [entry.step for entry in entries]
     if steps != sorted(set(steps)):

@@ -80,7 +80,8 @@ class RunSession:
         """Train to the end; SIGINT and SIGTERM end it after a whole step, ready to be resumed if it has a directory."""
         trainer, config = self.trainer, self.config
         if trainer.clock.step == 0:
-            require_memory(trainer.replay.nbytes + trainer.agent.parameter_bytes)
+            filled = min(1.0, config.steps / config.settings.buffer_size)
+            require_memory(int(trainer.replay.nbytes * filled) + trainer.agent.parameter_bytes)
         trainer.clock = trainer.clock._replace(horizon=trainer.clock.horizon or config.steps)
         observers = [*callbacks, *self._evaluation(model), *self._display()]
         if self._recorders is not None:
