@@ -50,9 +50,9 @@ def compile_seconds() -> float:
     return _seconds[0]
 
 
-def _note_duration(event: str, duration: float, **_: str | int | float) -> None:
+def _note_duration(event: str, duration_secs: float, **_: str | int) -> None:
     if event.startswith("/jax/core/compile/"):
-        _seconds[0] += duration
+        _seconds[0] += duration_secs
 
 
 def transition(function: Callable[..., Any]) -> Callable[..., Any]:
