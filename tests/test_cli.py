@@ -121,6 +121,12 @@ def test_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["picture", str(run_dir)]) == 0
     assert capsys.readouterr().out.strip() == str(run_dir / "picture.png")
     assert (run_dir / "picture.png").read_bytes().startswith(b"\x89PNG")
+    other = tmp_path / "mine.png"
+    other.write_text("mine")
+    assert main(["picture", str(run_dir), "-o", str(other)]) == 1
+    assert other.read_text() == "mine"
+    assert main(["picture", str(run_dir), "-o", str(other), "--force"]) == 0
+    assert main(["picture", str(run_dir)]) == 0  # its own is drawn anew
 
 
 @pytest.mark.parametrize(

@@ -166,11 +166,12 @@ def _evaluate(arguments: list[str]) -> int:
 def _picture(arguments: list[str]) -> int:
     parser = _Parser(prog="adaqn picture", description="Draw a run to a PNG file.")
     parser.add_argument("run_dir", metavar="DIR", type=Path, help="the run's directory")
-    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="default: picture.png in the directory")
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="default: picture.png in DIR, drawn anew")
+    parser.add_argument("--force", action="store_true", help="overwrite FILE if it exists")
     parsed = parser.parse_strictly(arguments)
     from adaqn.analysis.picture import draw_run
 
-    print(draw_run(parsed.run_dir, parsed.output))
+    print(draw_run(parsed.run_dir, parsed.output, parsed.force))
     return 0
 
 

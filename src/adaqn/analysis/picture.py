@@ -26,10 +26,12 @@ LONGEST_LABEL = 44
 Colour = tuple[float, float, float]
 
 
-def draw_run(run_directory: Path, output: Path | None = None) -> Path:
-    """Draw a run, also one that still goes on, to `picture.png` in its directory or to the file given."""
+def draw_run(run_directory: Path, output: Path | None = None, force: bool = False) -> Path:
+    """Draw a run, also one that still goes on, to `picture.png` in its directory, each time anew, or to a file."""
     run = read_run(run_directory)
     path = run.path / "picture.png" if output is None else Path(output)
+    if output is not None and path.exists() and not force:
+        raise UserError(f"{path} exists already; add --force to overwrite it, or name another file")
     figure = picture_of(run)
     allowed = FigureCanvasAgg(figure).get_supported_filetypes()
     if path.suffix.lstrip(".") not in allowed:
