@@ -36,8 +36,8 @@ def _keep_freed_memory() -> None:
     if platform.libc_ver()[0] != "glibc":
         return
     c_library = ctypes.CDLL(None)
-    arenas, map_above, trim_above = -8, -3, -1  # M_ARENA_MAX, M_MMAP_THRESHOLD, M_TRIM_THRESHOLD
-    c_library.mallopt(arenas, 1)
+    # The number of arenas stays as it is: the compiler has threads that would wait for each other in a single one.
+    map_above, trim_above = -3, -1  # M_MMAP_THRESHOLD, M_TRIM_THRESHOLD
     c_library.mallopt(map_above, 2**30)
     c_library.mallopt(trim_above, 2**31 - 1)
 
