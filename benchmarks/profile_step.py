@@ -23,6 +23,7 @@ import gymnasium as gym
 from benchmarks import flops
 from benchmarks.contenders import Contender, DQNSettings, SACSettings, Settings, build
 from benchmarks.isolation import ONE_THREAD, cores, pin
+from benchmarks.kernels import kernel_seconds, print_kernels
 from benchmarks.tasks import TASKS, Task
 
 SIDE = 256
@@ -39,6 +40,8 @@ def main() -> None:
     given = _arguments()
     pin(given.core)
     os.environ.update(ONE_THREAD)  # before JAX is imported
+    if given.kernels:
+        os.environ["XLA_FLAGS"] += " --xla_cpu_enable_xprof_traceme=true"
     task: Task = given.chosen
     contender: Contender = given.profiled
     with tempfile.TemporaryDirectory() as elsewhere, contextlib.chdir(elsewhere):  # MuJoCo leaves a file of warnings
@@ -64,6 +67,8 @@ def main() -> None:
     rate = work / statistics.median(times[UPDATE])
     print(f"\nan update is {work / 1e6:.1f} MFLOP, done at {rate / 1e9:.1f} GFLOP/s: ", end="")
     print(f"{rate / limit:.0%} of the {limit / 1e9:.1f} of a {SIDE} x {SIDE} x {SIDE} product")
+    if given.kernels:
+        print_kernels(kernel_seconds(lambda: model.learn(given.kernels, reset_num_timesteps=False), given.kernels))
 
 
 def watch(trainer: Any) -> Times:
@@ -144,6 +149,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--contender", help="one of ours (default adaqn-k1, or adaqn-k2 where critics are a pair)")
     parser.add_argument("--hidden", nargs="+", help="members by their layers instead, as in 25x25 200x200")
     parser.add_argument("--steps", type=int, help="steps to measure (default: as many as `throughput` does)")
+    parser.add_argument("--kernels", type=int, default=0, metavar="N", help="then record the kernels of N more steps")
     parser.add_argument("--core", type=int, default=cores()[-1], help="the core to measure on")
     given = parser.parse_args()
     task = given.chosen = TASKS[given.task]
