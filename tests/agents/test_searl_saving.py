@@ -102,10 +102,10 @@ def test_a_run_goes_on_from_any_step(where: str, whole: tuple[Trainer, Keeper, D
     assert later.events == [event for event in diary.events if event.step >= step]
 
 
-def test_a_run_that_was_interrupted_in_its_burst_does_it_whole(
-    whole: tuple[Trainer, Keeper, Diary], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("elsewhere", [False, True], ids=["in the same process", "from a checkpoint"])
+def test_a_run_that_was_interrupted_in_its_burst_does_the_rest_of_it(
+    elsewhere: bool, whole: tuple[Trainer, Keeper, Diary], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # A signal in a burst is heeded after the step that follows.
     trainer, again, diary = whole[0], model().trainer, Diary()
     update, calls = SEARLAgent.update, []
 
@@ -117,8 +117,14 @@ def test_a_run_that_was_interrupted_in_its_burst_does_it_whole(
 
     monkeypatch.setattr(SEARLAgent, "update", interrupting)
     again.run(STEPS, [diary])
-    first = diary.of(Generation)[0].step
-    assert (again.clock.step, again.interrupted) == (first + 1, True)
+    first = whole[2].of(Generation)[0].step
+    assert (again.clock.step, again.interrupted, len(calls)) == (first, True, 5)
+    assert again.pending[-1] is Operation.GENERATION
+    if elsewhere:
+        snapshot, replay = again.snapshot(), again.replay
+        again = model(seed=99).trainer
+        again.replay.restore(replay.oldest, replay.rows(replay.oldest, replay.added))
+        again.restore(Snapshot(snapshot.arrays, json.loads(json.dumps(snapshot.meta))))
     again.run(STEPS, [diary])
     assert everything(again) == everything(trainer)
     assert diary.events == whole[2].events

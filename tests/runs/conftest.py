@@ -58,6 +58,7 @@ class FakeTrainer:
         self.recent_episodes: deque[Episode] = deque(maxlen=100)
         self.stop_reason: str | None = None
         self.interrupted = False
+        self.pending: tuple[Any, ...] = ()
         self.rng = np.random.default_rng(0)
 
     def stop(self, reason: str) -> None:

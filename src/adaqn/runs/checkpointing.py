@@ -97,7 +97,8 @@ class Checkpointer(Observer):
         While an error is on its way out, something may be half done: then the last checkpoint stays.
         """
         interrupted = trainer.interrupted and sys.exc_info()[0] is None
-        if interrupted and self._saved != trainer.clock.step:
+        # What is saved at a step is what was before all that is due for it, and some of that may be done since.
+        if interrupted and (self._saved != trainer.clock.step or trainer.pending):
             self._save(trainer)
 
     def _save(self, trainer: Trainer) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from adaqn.agents.protocol import Agent, Clock, Event, TrialStart
+from adaqn.agents.protocol import Agent, Clock, Event, Operation, TrialStart
 from adaqn.envs.environments import Environments
 from adaqn.envs.episode import EpisodePosition
 from adaqn.errors import EnvironmentFault
@@ -38,6 +38,7 @@ class Trainer:
         self.interrupted = False
         self._ended = np.zeros(environments.count, bool)
         self._started = False  # the environments have been reset
+        self.pending: tuple[Operation, ...] = ()  # what an interruption left undone of what was due for this step
 
     def begin(self, horizon: int) -> None:
         """Count a new run from step 0, in new episodes; what was learned and stored so far stays."""
@@ -46,21 +47,22 @@ class Trainer:
         self.episodes = 0
         self.recent_episodes.clear()
         self._started = False
+        self.pending = ()
 
     def stop(self, reason: str) -> None:
         """End the run after the current step, as if it were its last."""
         self.stop_reason = reason
 
     def interrupt(self, reason: str) -> None:
-        """Leave the loop after the current step; the run is not over, and goes on exactly where it was."""
+        """Leave the loop after the current operation; the run is not over, and goes on exactly where it was."""
         self.stop_reason = reason
         self.interrupted = True
 
     def run(self, until: int, observers: Sequence[Observer] = ()) -> None:
         """Go on until this many environment steps have been taken, or somebody asked to stop or interrupted.
 
-        An interrupted run keeps what is due for its last step undone: the last update and the next action are one
-        program, and doing them apart could differ in the last bit.
+        An interrupted run keeps what is due for its last step undone, or what is left of it: the last update and the
+        next action are one program, and doing them apart could differ in the last bit.
         """
         self.stop_reason = None
         self.interrupted = False
@@ -72,24 +74,29 @@ class Trainer:
             for observer in observers:
                 observer.on_start(self)
             while self.clock.step < until and self.stop_reason is None:
-                self._step(self._settle(observers, act=True), observers)
-            if not self.interrupted:
-                self._settle(observers, act=False)
+                actions = self._settle(observers, act=True)
+                if actions is not None:
+                    self._step(actions, observers)
+            if not self.interrupted and self._settle(observers, act=False) is not None:
                 for observer in observers:
                     observer.on_finish(self)
         finally:
             for observer in observers:
                 observer.on_close(self)
 
-    def _settle(self, observers: Sequence[Observer], act: bool) -> np.ndarray:
-        """Do all that is due up to the current step, and choose the next actions.
+    def _settle(self, observers: Sequence[Observer], act: bool) -> np.ndarray | None:
+        """Do all that is due up to the current step, and choose the next actions; None if interrupted on the way.
 
         The last update and the choice of actions are one dispatch where nothing comes between them.
         """
         agent, clock = self.agent, self.clock
-        due = agent.plan(self.state, clock, self._ended)
+        due = self.pending or agent.plan(self.state, clock, self._ended)
+        self.pending = ()
         fused = act and bool(due) and due[-1].needs_batch
-        for operation in due[:-1] if fused else due:
+        for done, operation in enumerate(due[:-1] if fused else due):
+            if self.interrupted:
+                self.pending = due[done:]
+                return None
             if operation.needs_batch:
                 self.state = agent.update(self.state, operation, self._batch(), clock, self._agent_rng)
             else:
@@ -156,6 +163,7 @@ class Trainer:
             "agent": agent_meta,
             "clock": self.clock._asdict(),
             "updates": self.updates,
+            "pending": [operation.name for operation in self.pending],
             "episodes": self.episodes,
             "recent_episodes": [list(episode) for episode in self.recent_episodes],
             "environments": episodes,
@@ -171,6 +179,7 @@ class Trainer:
         self.state = self.agent.from_arrays(agent_arrays, meta["agent"])
         self.clock = Clock(**meta["clock"])
         self.updates = meta["updates"]
+        self.pending = tuple(Operation[name] for name in meta.get("pending", ()))
         self.episodes = meta["episodes"]
         self.recent_episodes = deque((Episode(*e) for e in meta["recent_episodes"]), maxlen=RECENT)
         for name, rng in self._generators().items():
