@@ -12,7 +12,9 @@ import gymnasium
 import numpy as np
 
 from adaqn.agents import algorithm
-from adaqn.agents.protocol import Clock, MemberReport, Scheduled, TrialEnd
+from adaqn.agents.catalogue import Scheduled
+from adaqn.agents.events import TrialEnd
+from adaqn.agents.protocol import Clock, MemberReport
 from adaqn.agents.trials import TrialAgent
 from adaqn.checkpoint import CheckpointStore
 from adaqn.compilation import prepare_jax

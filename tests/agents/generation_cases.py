@@ -11,9 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 from gymnasium import Space, spaces
 
+from adaqn.agents.catalogue import Population
 from adaqn.agents.dqn import DQNAgent, DQNSettings
 from adaqn.agents.ensemble_agent import EnsembleRun
-from adaqn.agents.protocol import Clock, Event, Generation, Operation, Population, TargetUpdate
+from adaqn.agents.events import Event, Generation, TargetUpdate
+from adaqn.agents.protocol import Clock, Operation
 from adaqn.evolution import Child
 from adaqn.hyperparameters import Hyperparameters
 from adaqn.replay.protocol import Batch

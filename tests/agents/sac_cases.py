@@ -11,7 +11,8 @@ import numpy as np
 from gymnasium import Space, spaces
 
 from adaqn.agents.ensemble_agent import EnsembleRun
-from adaqn.agents.protocol import Clock, Operation, TargetUpdate
+from adaqn.agents.events import TargetUpdate
+from adaqn.agents.protocol import Clock, Operation
 from adaqn.agents.sac import SACAgent
 from adaqn.agents.sac_learning import Draws
 from adaqn.agents.sac_settings import SACSettings

@@ -9,8 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 from gymnasium import spaces
 
+from adaqn.agents.catalogue import Population
 from adaqn.agents.ensemble_agent import EnsembleRun
-from adaqn.agents.protocol import Clock, Event, Operation, Population
+from adaqn.agents.events import Event
+from adaqn.agents.protocol import Clock, Operation
 from adaqn.agents.searl import SEARLAgent
 from adaqn.agents.searl_settings import SEARLSettings
 from adaqn.envs.environments import FinishedEpisode

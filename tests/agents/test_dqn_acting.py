@@ -11,7 +11,8 @@ from gymnasium import spaces
 
 from adaqn.agents.dqn import DQNAgent, DQNSettings
 from adaqn.agents.ensemble_agent import EnsembleRun
-from adaqn.agents.protocol import Clock, Operation, TargetUpdate
+from adaqn.agents.events import TargetUpdate
+from adaqn.agents.protocol import Clock, Operation
 from adaqn.hyperparameters import Hyperparameters
 from adaqn.replay.protocol import Batch
 

@@ -13,7 +13,8 @@ from gymnasium import spaces
 
 from adaqn.agents.dqn import DQNAgent, DQNSettings
 from adaqn.agents.ensemble_agent import EnsembleRun
-from adaqn.agents.protocol import Clock, Event, Operation, TargetUpdate
+from adaqn.agents.events import Event, TargetUpdate
+from adaqn.agents.protocol import Clock, Operation
 from adaqn.envs.environments import Environments
 from adaqn.errors import AllMembersDiverged
 from adaqn.hyperparameters import Hyperparameters

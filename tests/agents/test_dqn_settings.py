@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from adaqn.agents import algorithm, algorithms
+from adaqn.agents.catalogue import Population
 from adaqn.agents.dqn import DQNSettings
-from adaqn.agents.protocol import Population
 from adaqn.errors import UserError
 from adaqn.hyperparameters import Hyperparameters
 

@@ -6,7 +6,8 @@ import gymnasium
 import numpy as np
 
 from adaqn.agents.dqn import DQNAgent, DQNSettings
-from adaqn.agents.protocol import Clock, Operation, TargetUpdate
+from adaqn.agents.events import TargetUpdate
+from adaqn.agents.protocol import Clock, Operation
 from adaqn.hyperparameters import Hyperparameters
 from adaqn.replay.protocol import Transitions
 from adaqn.replay.vectors import VectorReplay

@@ -14,7 +14,8 @@ import pytest
 from gymnasium import spaces
 
 from adaqn.agents.ensemble_agent import EnsembleRun
-from adaqn.agents.protocol import Clock, Event, Operation, TargetUpdate
+from adaqn.agents.events import Event, TargetUpdate
+from adaqn.agents.protocol import Clock, Operation
 from adaqn.agents.sac import SACAgent
 from adaqn.agents.sac_settings import SACSettings
 from adaqn.api import SAC

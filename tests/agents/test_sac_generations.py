@@ -12,8 +12,10 @@ import pytest
 from gymnasium import spaces
 
 from adaqn.agents import algorithm
+from adaqn.agents.catalogue import Population
 from adaqn.agents.ensemble_agent import EnsembleRun
-from adaqn.agents.protocol import Clock, Generation, Operation, Population
+from adaqn.agents.events import Generation
+from adaqn.agents.protocol import Clock, Operation
 from adaqn.agents.sac import SACAgent
 from adaqn.agents.sac_settings import SACSettings
 from adaqn.ensemble import fresh_members

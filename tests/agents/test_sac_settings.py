@@ -12,7 +12,7 @@ import pytest
 from gymnasium import spaces
 
 from adaqn.agents import algorithm
-from adaqn.agents.protocol import Population
+from adaqn.agents.catalogue import Population
 from adaqn.agents.sac import DEFAULT_MEMBERS, PAPER_CRITIC, SACAgent
 from adaqn.agents.sac_settings import SACSettings
 from adaqn.errors import UserError

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from adaqn.agents.ensemble_agent import EnsembleRun
-from adaqn.agents.protocol import Clock, Generation, MemberEvaluation, Operation, TargetUpdate
+from adaqn.agents.events import Generation, MemberEvaluation, TargetUpdate
+from adaqn.agents.protocol import Clock, Operation
 from adaqn.agents.searl import Evaluation, SEARLAgent
 from adaqn.envs.environments import FinishedEpisode
 from adaqn.errors import AllMembersDiverged

@@ -9,8 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from adaqn.agents.catalogue import Population
 from adaqn.agents.ensemble_agent import EnsembleRun
-from adaqn.agents.protocol import Clock, Generation, MemberEvaluation, Operation, Population, TargetUpdate
+from adaqn.agents.events import Generation, MemberEvaluation, TargetUpdate
+from adaqn.agents.protocol import Clock, Operation
 from adaqn.agents.searl import SEARLAgent
 from adaqn.agents.searl_settings import SEARLSettings
 from adaqn.envs.environments import Environments

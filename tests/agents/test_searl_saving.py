@@ -14,7 +14,8 @@ import pytest
 import adaqn
 from adaqn import SEARL
 from adaqn.agents import algorithm
-from adaqn.agents.protocol import Generation, MemberEvaluation, Operation
+from adaqn.agents.events import Generation, MemberEvaluation
+from adaqn.agents.protocol import Operation
 from adaqn.agents.searl import SEARLAgent
 from adaqn.agents.searl_settings import SEARLSettings
 from adaqn.cli import main

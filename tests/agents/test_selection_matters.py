@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from adaqn.agents.dqn import DQNAgent, DQNSettings
-from adaqn.agents.protocol import Event, TargetUpdate
+from adaqn.agents.events import Event, TargetUpdate
 from adaqn.envs.environments import Environments
 from adaqn.hyperparameters import Hyperparameters, grid
 from adaqn.replay.making import make_replay

@@ -10,7 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from adaqn.agents.protocol import Clock, Operation, TrialEnd
+from adaqn.agents.events import TrialEnd
+from adaqn.agents.protocol import Clock, Operation
 from adaqn.agents.trial_state import TrialState
 from adaqn.agents.trials import TrialAgent
 from adaqn.replay.protocol import Batch

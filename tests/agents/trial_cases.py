@@ -10,7 +10,9 @@ import numpy as np
 from gymnasium import spaces
 
 from adaqn.agents import algorithm
-from adaqn.agents.protocol import Clock, Event, Generation, Population, TargetUpdate, TrialEnd, TrialStart
+from adaqn.agents.catalogue import Population
+from adaqn.agents.events import Event, Generation, TargetUpdate, TrialEnd, TrialStart
+from adaqn.agents.protocol import Clock
 from adaqn.agents.trial_state import TrialState
 from adaqn.agents.trials import TrialAgent
 from adaqn.envs.environments import Environments

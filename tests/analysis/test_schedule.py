@@ -14,8 +14,10 @@ import yaml
 from gymnasium import spaces
 
 from adaqn import cli
+from adaqn.agents.catalogue import Population, Scheduled
 from adaqn.agents.dqn import DQNAgent, DQNSettings
-from adaqn.agents.protocol import Clock, Generation, Operation, Population, Scheduled, TargetUpdate
+from adaqn.agents.events import Generation, TargetUpdate
+from adaqn.agents.protocol import Clock, Operation
 from adaqn.analysis.schedule import schedule_of, write_schedule
 from adaqn.api import DQN, AdaDQN
 from adaqn.errors import UserError

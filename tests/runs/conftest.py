@@ -11,7 +11,8 @@ import gymnasium
 import numpy as np
 import pytest
 
-from adaqn.agents.protocol import Clock, MemberReport, TargetUpdate
+from adaqn.agents.events import TargetUpdate
+from adaqn.agents.protocol import Clock, MemberReport
 from adaqn.hyperparameters import Hyperparameters
 from adaqn.replay.protocol import Transitions
 from adaqn.replay.vectors import VectorReplay

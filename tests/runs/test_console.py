@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from adaqn.agents.protocol import Clock, MemberReport, TargetUpdate
+from adaqn.agents.events import TargetUpdate
+from adaqn.agents.protocol import Clock, MemberReport
 from adaqn.hyperparameters import Convolution, Hyperparameters, grid
 from adaqn.runs.console import ConsoleReporter, Memory, ProgressLine, bytes_label, duration_label
 from adaqn.training.observers import Episode, Observer

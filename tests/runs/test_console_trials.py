@@ -11,7 +11,8 @@ import gymnasium
 import numpy as np
 from rich.console import Console
 
-from adaqn.agents.protocol import Clock, Generation, MemberReport, Newcomer, TargetUpdate, TrialEnd
+from adaqn.agents.events import Generation, Newcomer, TargetUpdate, TrialEnd
+from adaqn.agents.protocol import Clock, MemberReport
 from adaqn.hyperparameters import Hyperparameters
 from adaqn.runs.console import ConsoleReporter, Memory
 

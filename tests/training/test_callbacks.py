@@ -10,7 +10,8 @@ import gymnasium
 import numpy as np
 import pytest
 
-from adaqn.agents.protocol import Clock, Event, TargetUpdate
+from adaqn.agents.events import Event, TargetUpdate
+from adaqn.agents.protocol import Clock
 from adaqn.errors import UserError
 from adaqn.training.callbacks import (
     BaseCallback,

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from adaqn.agents.dqn import DQNAgent, DQNSettings
-from adaqn.agents.protocol import Clock, Event, TargetUpdate
+from adaqn.agents.events import Event, TargetUpdate
+from adaqn.agents.protocol import Clock
 from adaqn.compilation import prepare_jax
 from adaqn.envs.environments import Environments
 from adaqn.hyperparameters import Hyperparameters

@@ -6,7 +6,7 @@ import importlib
 import pkgutil
 from functools import cache
 
-from adaqn.agents.protocol import Algorithm
+from adaqn.agents.catalogue import Algorithm
 from adaqn.errors import unknown_name
 
 

@@ -8,18 +8,13 @@ import gymnasium
 import numpy as np
 from jax import Array
 
+from adaqn.agents.catalogue import Algorithm, Population, as_population
 from adaqn.agents.dqn_programs import StagedPrograms, fused_programs
 from adaqn.agents.dqn_settings import DQNSettings
 from adaqn.agents.ensemble_agent import EnsembleRun
+from adaqn.agents.events import Event
 from adaqn.agents.evolving import evolution_of
-from adaqn.agents.protocol import (
-    Algorithm,
-    Clock,
-    Event,
-    Operation,
-    Population,
-    as_population,
-)
+from adaqn.agents.protocol import Clock, Operation
 from adaqn.agents.schedules import linear
 from adaqn.agents.value_agent import ValueAgent
 from adaqn.errors import UserError

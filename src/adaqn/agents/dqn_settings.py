@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from adaqn.agents.catalogue import setting
 from adaqn.agents.evolution_settings import EvolutionSettings
-from adaqn.agents.protocol import setting
 from adaqn.errors import count, number
 from adaqn.selection import behaviour_rule, behaviour_rules, target_rule, target_rules
 

@@ -10,8 +10,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from adaqn.agents.events import Generation, Newcomer, TargetUpdate
 from adaqn.agents.evolving import Evolution, Inheritance, inheritance
-from adaqn.agents.protocol import Clock, Generation, MemberReport, Newcomer, TargetUpdate
+from adaqn.agents.protocol import Clock, MemberReport
 from adaqn.agents.schedules import linear
 from adaqn.agents.state_arrays import state_from_arrays, state_to_arrays
 from adaqn.ensemble import Ensemble

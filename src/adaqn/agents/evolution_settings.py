@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from adaqn.agents.protocol import setting
+from adaqn.agents.catalogue import setting
 from adaqn.errors import UserError, count
 from adaqn.evolution import exploit_rule, exploit_rules
 

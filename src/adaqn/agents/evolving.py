@@ -8,8 +8,8 @@ from typing import Protocol
 
 import numpy as np
 
+from adaqn.agents.catalogue import Population, Scheduled
 from adaqn.agents.evolution_settings import EvolutionSettings
-from adaqn.agents.protocol import Population, Scheduled
 from adaqn.ensemble import Ensemble, GroupState, fresh_members
 from adaqn.evolution import Child, next_generation
 from adaqn.evolution.inheritance import inherit

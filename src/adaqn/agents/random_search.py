@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from adaqn.agents.protocol import Algorithm, setting
+from adaqn.agents.catalogue import Algorithm, setting
 from adaqn.agents.trial_settings import TrialSettings
 from adaqn.agents.trials import TrialAgent
 from adaqn.errors import count

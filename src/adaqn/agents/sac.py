@@ -13,17 +13,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from adaqn.agents.catalogue import Algorithm, Population, as_population
 from adaqn.agents.ensemble_agent import EnsembleAgent, EnsembleRun
+from adaqn.agents.events import Event
 from adaqn.agents.evolving import Inheritance, evolution_of, next_members
-from adaqn.agents.protocol import (
-    Algorithm,
-    Clock,
-    Event,
-    Operation,
-    PolicyWeights,
-    Population,
-    as_population,
-)
+from adaqn.agents.protocol import Clock, Operation, PolicyWeights
 from adaqn.agents.sac_learning import Draws, SACProgram, SACState, act, report, start, update_actor, update_critics
 from adaqn.agents.sac_settings import SACSettings
 from adaqn.compilation import transition

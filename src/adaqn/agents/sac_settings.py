@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from adaqn.agents.catalogue import setting
 from adaqn.agents.evolution_settings import EvolutionSettings
-from adaqn.agents.protocol import setting
 from adaqn.errors import UserError, count, number
 from adaqn.hyperparameters import ACTIVATIONS, OPTIMIZERS, Hyperparameters, layers_from_text
 from adaqn.selection import behaviour_rule, behaviour_rules, target_rule, target_rules

@@ -19,10 +19,12 @@ import gymnasium
 import jax.numpy as jnp
 import numpy as np
 
+from adaqn.agents.catalogue import Algorithm, Population
 from adaqn.agents.dqn_programs import StagedPrograms
 from adaqn.agents.ensemble_agent import EnsembleRun
+from adaqn.agents.events import Event, MemberEvaluation
 from adaqn.agents.evolving import Generations
-from adaqn.agents.protocol import Algorithm, Clock, Event, MemberEvaluation, Operation, Population
+from adaqn.agents.protocol import Clock, Operation
 from adaqn.agents.searl_settings import SEARLSettings
 from adaqn.agents.value_agent import ValueAgent
 from adaqn.envs.environments import FinishedEpisode

@@ -6,8 +6,8 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
+from adaqn.agents.catalogue import setting
 from adaqn.agents.dqn_settings import DQNSettings, PlainDQNSettings
-from adaqn.agents.protocol import setting
 from adaqn.errors import UserError, count
 from adaqn.search import Searcher
 

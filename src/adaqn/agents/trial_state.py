@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from adaqn.agents.ensemble_agent import EnsembleRun
-from adaqn.agents.protocol import TrialEnd
+from adaqn.agents.events import TrialEnd
 from adaqn.search import Trial
 
 

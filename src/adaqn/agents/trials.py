@@ -16,21 +16,11 @@ from typing import Any
 import gymnasium
 import numpy as np
 
+from adaqn.agents.catalogue import Population
 from adaqn.agents.dqn import DQNAgent
 from adaqn.agents.ensemble_agent import EnsembleRun
-from adaqn.agents.protocol import (
-    Clock,
-    Event,
-    Generation,
-    MemberReport,
-    Newcomer,
-    Operation,
-    PolicyWeights,
-    Population,
-    TargetUpdate,
-    TrialEnd,
-    TrialStart,
-)
+from adaqn.agents.events import Event, Generation, Newcomer, TargetUpdate, TrialEnd, TrialStart
+from adaqn.agents.protocol import Clock, MemberReport, Operation, PolicyWeights
 from adaqn.agents.trial_settings import TrialSettings
 from adaqn.agents.trial_state import FinishedTrial, Returns, TrialState
 from adaqn.envs.environments import FinishedEpisode

@@ -12,8 +12,9 @@ from jax import Array
 
 from adaqn.agents.dqn_learning import DQNState
 from adaqn.agents.ensemble_agent import EnsembleAgent, EnsembleRun
+from adaqn.agents.events import Event
 from adaqn.agents.evolving import Evolution, Inheritance, next_members
-from adaqn.agents.protocol import Clock, Event, PolicyWeights
+from adaqn.agents.protocol import Clock, PolicyWeights
 from adaqn.envs.spaces import observation_scale, require_discrete_actions, require_observations
 from adaqn.hyperparameters import Hyperparameters
 from adaqn.selection import Selection

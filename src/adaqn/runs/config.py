@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from adaqn.agents import algorithm
-from adaqn.agents.protocol import Population, Scheduled
+from adaqn.agents.catalogue import Population, Scheduled
 from adaqn.envs.making import observation_shape_of
 from adaqn.errors import UserError, count, unknown_name
 from adaqn.hyperparameters import Hyperparameters, grid, members_from

@@ -17,7 +17,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from adaqn.agents.protocol import Event, Generation, TargetUpdate, TrialEnd
+from adaqn.agents.events import Event, Generation, TargetUpdate, TrialEnd
 from adaqn.runs.labels import member_labels
 from adaqn.runs.tables import facts_table, members_table, outcome_table, space_label
 from adaqn.training.callbacks import target_member

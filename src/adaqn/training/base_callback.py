@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import gymnasium
 
-from adaqn.agents.protocol import Event
+from adaqn.agents.events import Event
 from adaqn.errors import UserError
 from adaqn.training.evaluation import Policy
 from adaqn.training.observers import Episode, Observer

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from adaqn.agents.protocol import Event
+    from adaqn.agents.events import Event
     from adaqn.training.trainer import Trainer
 
 

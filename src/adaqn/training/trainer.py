@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from adaqn.agents.protocol import Agent, Clock, Event, Operation, TrialStart
+from adaqn.agents.events import Event, TrialStart
+from adaqn.agents.protocol import Agent, Clock, Operation
 from adaqn.envs.environments import Environments
 from adaqn.envs.episode import EpisodePosition
 from adaqn.errors import EnvironmentFault

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from adaqn.agents.protocol import TargetUpdate
+from adaqn.agents.events import TargetUpdate
 from adaqn.runs.recorders.exact_file import ExactFile
 from adaqn.runs.recorders.exact_tables import EpisodesRecorder, MembersRecorder, SelectionRecorder
 from adaqn.training.observers import Episode

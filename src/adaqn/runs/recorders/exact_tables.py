@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from adaqn.agents.protocol import Event, Generation, MemberEvaluation, Newcomer, TargetUpdate, TrialEnd
+from adaqn.agents.events import Event, Generation, MemberEvaluation, Newcomer, TargetUpdate, TrialEnd
 from adaqn.runs.recorders.exact_file import ExactFile
 from adaqn.training.observers import Episode, Observer
 

@@ -1,0 +1,72 @@
+"""What an agent tells of what it did, for the files and the screen."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from adaqn.hyperparameters import Hyperparameters
+
+
+class TargetUpdate(NamedTuple):
+    """The target was renewed: who became target, and the ensemble since the last time.
+
+    Where the target is renewed with every update, this sums up all of them since the last time.
+    """
+
+    step: int
+    target: int  # the target member, or the first of them
+    cumulated_loss: tuple[float, ...]  # [K] inf for a diverged member
+    acted: tuple[float, ...]  # [K] how often each chose the action, or its share in training the actor
+    newly_diverged: tuple[int, ...]  # members found diverged since the last time
+    selected: tuple[float, ...] | None = None  # [K] share of the updates with it in the target, where that is many
+
+
+class Newcomer(NamedTuple):
+    """A member of a generation and where it comes from."""
+
+    hyperparameters: Hyperparameters
+    parent: int | None  # the slot of the member that it descends from, or is
+    mutation: str | None  # None: the same member as before
+
+
+class Generation(NamedTuple):
+    """Members were replaced by children of others."""
+
+    step: int
+    number: int
+    members: tuple[Newcomer, ...]  # [K]
+
+
+class MemberEvaluation(NamedTuple):
+    """An episode that one member played alone."""
+
+    step: int
+    generation: int
+    member: int
+    total: float
+    length: int
+
+
+class TrialEnd(NamedTuple):
+    """A trial of a search is over."""
+
+    number: int
+    hyperparameters: Hyperparameters
+    fidelity: int  # steps that it was given
+    first_step: int  # of the run, where the trial began
+    last_step: int
+    fitness: float | None  # its mean return, None if it failed
+    origin: dict[str, Any]  # what the search says about it
+
+
+class TrialStart(NamedTuple):
+    """A search begins a trial: in new episodes, and with an empty replay buffer unless it is kept."""
+
+    step: int
+    number: int
+    hyperparameters: Hyperparameters
+    fidelity: int
+    keeps_replay: bool
+
+
+Event = TargetUpdate | Generation | MemberEvaluation | TrialEnd | TrialStart
