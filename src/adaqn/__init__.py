@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from adaqn.api import DEHB, DQN, SAC, SEARL, AdaDQN, AdaDQNMax, AdaSAC, RandDQN, RandomSearch, RandSAC
     from adaqn.hyperparameters import Convolution, Hyperparameters, grid
     from adaqn.runs.config import RunConfig
+    from adaqn.space import SearchSpace
     from adaqn.training.evaluation import evaluate_policy
 
 __version__ = "0.1.0"
@@ -28,6 +29,7 @@ _HOMES = {
     "RunConfig": "adaqn.runs.config",
     "SAC": "adaqn.api",
     "SEARL": "adaqn.api",
+    "SearchSpace": "adaqn.space",
     "evaluate_policy": "adaqn.training.evaluation",
     "grid": "adaqn.hyperparameters",
 }
@@ -46,6 +48,7 @@ __all__ = [
     "RandSAC",
     "RandomSearch",
     "RunConfig",
+    "SearchSpace",
     "evaluate_policy",
     "grid",
 ]
