@@ -29,8 +29,10 @@ class Verdict(NamedTuple):
     ours_final: float
     peer_final: float
     pooled_sd: float  # NaN where both sides have one seed
+    final_error: float  # standard error of the difference between the sides; NaN where one has one seed
     ours_auc: float
     peer_auc: float
+    auc_error: float
     final_holds: bool
     auc_holds: bool
 
@@ -72,6 +74,13 @@ def pooled_deviation(first: Sequence[float], second: Sequence[float]) -> float:
     return math.sqrt(squares / freedom)
 
 
+def difference_error(first: Sequence[float], second: Sequence[float]) -> float:
+    """The standard error of the difference between the means of two samples."""
+    if min(len(first), len(second)) < 2:
+        return math.nan
+    return math.sqrt(sum(float(np.var(sample, ddof=1)) / len(sample) for sample in (first, second)))
+
+
 def verdict(ours: Sequence[Score], peer: Sequence[Score]) -> Verdict:
     """Whether ours is at least the peer's less one pooled deviation, and whether its AUC is at least 0.9 of the peer's.
 
@@ -85,8 +94,10 @@ def verdict(ours: Sequence[Score], peer: Sequence[Score]) -> Verdict:
         ours_final,
         peer_final,
         deviation,
+        difference_error([run.final for run in ours], [run.final for run in peer]),
         ours_auc,
         peer_auc,
+        difference_error([run.auc for run in ours], [run.auc for run in peer]),
         final_holds=ours_final >= peer_final - deviation,  # False with NaN
         auc_holds=ours_auc >= peer_auc - AUC_TOLERANCE * abs(peer_auc),
     )

@@ -121,8 +121,10 @@ def _print_scores(label: str, scores: Sequence[Score]) -> None:
 def _print_verdict(name: str, ours: Sequence[Score], peer: Sequence[Score]) -> None:
     found = verdict(ours, peer)
     print(f"final: ours {found.ours_final:.1f}, {name} {found.peer_final:.1f}, pooled sd {found.pooled_sd:.1f}")
+    print(f"  difference {found.ours_final - found.peer_final:.1f}, its standard error {found.final_error:.1f}")
     print(f"  ours >= {name} - 1 pooled sd: {_yes(found.final_holds)}")
     print(f"AUC: ours {found.ours_auc:.1f}, {name} {found.peer_auc:.1f}")
+    print(f"  difference {found.ours_auc - found.peer_auc:.1f}, its standard error {found.auc_error:.1f}")
     print(f"  ours >= {name} - 10 % of |{name}| (0.9 of {name}'s where that is positive): {_yes(found.auc_holds)}")
 
 

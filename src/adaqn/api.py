@@ -252,7 +252,7 @@ class Model:
         file.parent.mkdir(parents=True, exist_ok=True)
         trainer = self._trainer
         arrays, agent = trainer.agent.to_arrays(trainer.state)
-        config = self._config(max(trainer.clock.horizon, self.settings.learning_starts + 1)).to_dict()
+        config = self._config(max(trainer.clock.horizon, self.settings.least_steps.steps)).to_dict()
         spaces = describe_spaces(self.observation_space, self.action_space)
         clock = trainer.clock._asdict()
         write_snapshot(

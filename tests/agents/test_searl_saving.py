@@ -213,9 +213,15 @@ def test_what_a_user_is_told(capsys: pytest.CaptureFixture[str], tmp_path: Path)
     with pytest.raises(UserError, match="unknown setting 'exploration_final_eps'"):
         model(exploration_final_eps=0.1)
     run_dir = tmp_path / "run"
-    flags = ["--algo", "searl", "--env", "CartPole-v1", "--steps", "50", "--run-dir", str(run_dir)]
+    flags = ["--algo", "searl", "--env", "CartPole-v1", "--steps", "20000", "--run-dir", str(run_dir)]
     assert main(["train", *flags, "--space", "vectors", "--n-envs", "3"]) == 1
     assert "n_envs must be 1, but it is 3" in capsys.readouterr().err
+    assert main(["train", *flags, "--space", "vectors", "--generation-interval", "20001"]) == 1
+    told = capsys.readouterr().err
+    assert "a run of 20000 steps is too short: it would never learn, because members do when a generation ends" in told
+    assert "at least 20001 steps (generation_interval)" in told
+    with pytest.raises(UserError, match="would never learn, because learning_starts is 150"):
+        model(learning_starts=STEPS).learn(STEPS)
     assert not run_dir.exists()
 
 

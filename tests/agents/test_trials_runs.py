@@ -85,6 +85,8 @@ def test_mistakes_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "would never learn, because learning_starts is 30" in error(
         *train(tmp_path, "random-search", "--trial-steps", "30")
     )
+    too_long = train(tmp_path, "random-search", "--trial-steps", "5000")
+    assert "too short: its first trial takes 5000 steps; take more steps or shorter trials" in error(*too_long)
     assert "takes no members, but got 2" in error(*train(tmp_path, "dehb", "--grid", "hidden=8,16"))
     assert "unknown argument '--population'" in error(*train(tmp_path, "dehb", "--population", "3"))
 
@@ -108,8 +110,8 @@ def test_the_classes_learn_save_and_load(kind: Any, settings: dict[str, Any], tm
     assert (loaded.num_timesteps, loaded.trainer.updates) == (180, before)
     loaded.learn(40, reset_num_timesteps=False)
     assert loaded.trainer.updates > before
-    loaded.learn(70)
-    assert loaded.num_timesteps == 70
+    loaded.learn(100)
+    assert loaded.num_timesteps == 100
 
 
 def test_the_exported_policy_is_that_of_the_best_trial(tmp_path: Path) -> None:

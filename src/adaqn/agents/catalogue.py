@@ -134,6 +134,22 @@ def _refuse_idle_evolution(settings: Any, scheduled: bool) -> None:
             )
 
 
+class LeastSteps(NamedTuple):
+    """How long a run must be to come to anything. Every class of settings has a property `least_steps`."""
+
+    steps: int
+    reason: str  # why fewer are not enough, and what to do about it
+
+
+def until_learning(learning_starts: int) -> LeastSteps:
+    """The least that all need: a step after which something is learned."""
+    reason = (
+        f"it would never learn, because learning_starts is {learning_starts}; "
+        "take more steps or a smaller learning_starts"
+    )
+    return LeastSteps(learning_starts + 1, reason)
+
+
 def setting(default: Any, help: str, choices: Callable[[], Sequence[str]] | None = None) -> Any:
     """A field of a settings class, with the sentence that the command line shows and the names that it allows."""
     return field(default=default, metadata={"help": help, "choices": choices})

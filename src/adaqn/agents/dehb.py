@@ -29,7 +29,12 @@ class DEHBSettings(TrialSettings):
                 f"max_trial_steps must be at least min_trial_steps, which is {self.min_trial_steps}, "
                 f"but got {self.max_trial_steps}"
             )
-        self._require_learning(fidelities(brackets(self.min_trial_steps, self.max_trial_steps, self.eta))[0])
+        self._require_learning()
+
+    @property
+    def shortest_trial(self) -> int:
+        """The steps of the lowest rung."""
+        return fidelities(brackets(self.min_trial_steps, self.max_trial_steps, self.eta))[0]
 
     def searcher(self, dimensions: int) -> DEHB:
         """Differential evolution over brackets with these bounds."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from adaqn.agents.catalogue import setting
+from adaqn.agents.catalogue import LeastSteps, setting, until_learning
 from adaqn.agents.evolution_settings import EvolutionSettings
 from adaqn.errors import count, number
 from adaqn.selection import behaviour_rule, behaviour_rules, target_rule, target_rules
@@ -44,6 +44,11 @@ class PlainDQNSettings:
             checked[name] = number(name, getattr(self, name), 0.0, 1.0)
         for name, value in checked.items():
             object.__setattr__(self, name, value)
+
+    @property
+    def least_steps(self) -> LeastSteps:
+        """The first update must come."""
+        return until_learning(self.learning_starts)
 
 
 @dataclass(frozen=True, kw_only=True)

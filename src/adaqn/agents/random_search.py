@@ -20,7 +20,12 @@ class RandomSearchSettings(TrialSettings):
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "trial_steps", count("trial_steps", self.trial_steps, low=1))
-        self._require_learning(self.trial_steps)
+        self._require_learning()
+
+    @property
+    def shortest_trial(self) -> int:
+        """All take as long."""
+        return self.trial_steps
 
     def searcher(self, dimensions: int) -> RandomSearch:
         """Uniform vectors, all for `trial_steps` steps."""

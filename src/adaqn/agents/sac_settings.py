@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from adaqn.agents.catalogue import setting
+from adaqn.agents.catalogue import LeastSteps, setting, until_learning
 from adaqn.agents.evolution_settings import EvolutionSettings
 from adaqn.errors import UserError, count, number
 from adaqn.hyperparameters import ACTIVATIONS, OPTIMIZERS, Hyperparameters, layers_from_text
@@ -71,6 +71,11 @@ class SACSettings(EvolutionSettings):
         target_rule(self.selection)
         if self.behaviour is not None:
             behaviour_rule(self.behaviour)
+
+    @property
+    def least_steps(self) -> LeastSteps:
+        """The first update must come."""
+        return until_learning(self.learning_starts)
 
     @property
     def actor(self) -> Hyperparameters:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from adaqn.agents.catalogue import setting
+from adaqn.agents.catalogue import LeastSteps, setting, until_learning
 from adaqn.agents.evolution_settings import EvolutionSettings
 from adaqn.errors import count, number
 
@@ -29,3 +29,15 @@ class SEARLSettings(EvolutionSettings):
             checked[name] = count(name, getattr(self, name), low=1)
         for name, value in checked.items():
             object.__setattr__(self, name, value)
+
+    @property
+    def least_steps(self) -> LeastSteps:
+        """The first generation must end: members learn then, and not before."""
+        if self.learning_starts >= self.generation_interval:
+            return until_learning(self.learning_starts)
+        reason = (
+            "it would never learn, because members do when a generation ends, which takes at least "
+            f"{self.generation_interval} steps (generation_interval); "
+            "take more steps or shorter generations"
+        )
+        return LeastSteps(self.generation_interval, reason)

@@ -6,7 +6,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
-from adaqn.agents.catalogue import setting
+from adaqn.agents.catalogue import LeastSteps, setting
 from adaqn.agents.dqn_settings import DQNSettings, PlainDQNSettings
 from adaqn.errors import UserError, count
 from adaqn.search import Searcher
@@ -34,10 +34,21 @@ class TrialSettings(PlainDQNSettings):
         """The settings of the DQN that a trial trains."""
         return DQNSettings(**{f.name: getattr(self, f.name) for f in dataclasses.fields(PlainDQNSettings)})
 
-    def _require_learning(self, shortest_trial: int) -> None:
-        """Raise if a trial of so many steps is over before the first update."""
-        if shortest_trial <= self.learning_starts:
+    @property
+    def shortest_trial(self) -> int:
+        """The fewest steps that a trial of this search takes, and the first one does."""
+        raise NotImplementedError
+
+    @property
+    def least_steps(self) -> LeastSteps:
+        """The first trial must end."""
+        reason = f"its first trial takes {self.shortest_trial} steps; take more steps or shorter trials"
+        return LeastSteps(self.shortest_trial, reason)
+
+    def _require_learning(self) -> None:
+        """Raise if the shortest trial is over before the first update."""
+        if self.shortest_trial <= self.learning_starts:
             raise UserError(
-                f"a trial of {shortest_trial} steps would never learn, because learning_starts is "
+                f"a trial of {self.shortest_trial} steps would never learn, because learning_starts is "
                 f"{self.learning_starts}; give trials more steps or take a smaller learning_starts"
             )

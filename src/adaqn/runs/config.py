@@ -51,11 +51,9 @@ class RunConfig:
             set_field(name, count(name, getattr(self, name), low=1))
         if self.eval_interval is not None:
             set_field("eval_interval", count("eval_interval", self.eval_interval, low=1))
-        if self.settings.learning_starts >= self.steps:
-            raise UserError(
-                f"a run of {self.steps} steps would never learn, because learning_starts is "
-                f"{self.settings.learning_starts}; take more steps or a smaller learning_starts"
-            )
+        least = self.settings.least_steps
+        if self.steps < least.steps:
+            raise UserError(f"a run of {self.steps} steps is too short: {least.reason}")
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], source: str = "the configuration") -> RunConfig:
