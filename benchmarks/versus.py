@@ -3,8 +3,9 @@
 Every (side, seed) is a process of its own on one core and leaves one file; what exists is not run again.
 
 lunar-lander: our DQN and Stable-Baselines3's. SB3's uniform actions until learning starts are replaced by the schedule
-of ε that ours follows. Both have Adam with β 0.9 and 0.999 and ε 1e-8. One difference remains: weights begin as
-PyTorch's defaults there (uniform, biases too) and LeCun normal with zero biases here.
+of ε that ours follows. Both have Adam with β 0.9 and 0.999 and ε 1e-8. Differences that remain: weights begin as
+PyTorch's defaults there (uniform, biases too) and LeCun normal with zero biases here; the target is copied before the
+update of its step there and after it here, as in Algorithm 1; and the very first action there is greedy.
 
 hopper: our SAC and SBX's. Both begin with LeCun normal weights and zero biases, have optax's Adam (β 0.9 and 0.999,
 ε 1e-8) for actor, critics and the logarithm of the entropy coefficient, act uniformly for the first 1,000 steps, make

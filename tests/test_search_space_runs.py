@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,11 +17,19 @@ from adaqn.agents.protocol import Clock, Operation
 from adaqn.hyperparameters import ACTIVATIONS, LOSSES, OPTIMIZERS, Hyperparameters
 from adaqn.replay.protocol import Batch
 from adaqn.space import SearchSpace
-from tests.agents.generation_cases import agent_of, bytes_of, online_of
+from tests.agents.generation_cases import agent_of, batch_for, bytes_of, online_of
 
 BOX = spaces.Box(-9.0, 9.0, (2,))
-# The space for vectors with layers that are compiled and run in no time.
+IMAGE = spaces.Box(0, 255, (8, 8, 2), np.uint8)
+# The spaces for vectors and images with layers that are compiled and run in no time.
 SMALL = SearchSpace.from_dict({"base": "vectors", "hidden": {"layers": [1, 3], "neurons": [2, 6]}})
+SMALL_IMAGES = SearchSpace.from_dict(
+    {
+        "base": "images",
+        "hidden": {"layers": [0, 2], "neurons": [2, 6]},
+        "convolutions": {"layers": [1, 2], "channels": [2, 4], "kernel": [2, 4], "stride": [1, 3]},
+    }
+)
 SOUND = Hyperparameters(hidden=(4,), activation="tanh", learning_rate=1e-3)
 
 
@@ -37,12 +46,13 @@ def some_batch(rng: np.random.Generator) -> Batch[np.ndarray]:
 
 
 def lived(members: tuple[Hyperparameters, ...]) -> tuple[DQNAgent, EnsembleRun, list[TargetUpdate]]:
-    """A run of 30 updates with a target update after every sixth."""
-    agent = agent_of(members, BOX, SMALL, gamma=0.9)
+    """A run of 30 updates with a target update after every sixth; with images where there are convolutions."""
+    of_images = any(member.convolutions for member in members)
+    agent = agent_of(members, IMAGE, SMALL_IMAGES, gamma=0.9) if of_images else agent_of(members, BOX, SMALL, gamma=0.9)
     run, rng = agent.init(0), np.random.default_rng(1)
     events: list[Any] = []
     for step in range(1, 31):
-        clock, batch = Clock(step, step - 1, 30), some_batch(rng)
+        clock, batch = Clock(step, step - 1, 30), batch_for(IMAGE, rng) if of_images else some_batch(rng)
         run, actions = agent.update_and_act(run, Operation.UPDATE, batch, batch.observation[:1], clock, rng)
         assert actions.tolist() in ([0], [1])
         if step % 6 == 0:
@@ -67,7 +77,9 @@ def assert_handled(members: tuple[Hyperparameters, ...]) -> np.ndarray:
     for k, (parameters, began) in enumerate(zip(online_of(run), before, strict=True)):
         if not diverged[k]:
             assert np.isfinite(parameters).all(), members[k]
-            assert not np.array_equal(parameters, began), members[k]
+            # The error came back to the first layer, whatever lies behind it.
+            first = math.prod(agent.ensemble_of(members).network(k).shapes[0])
+            assert not np.array_equal(parameters[:first], began[:first]), members[k]
             assert np.isfinite(run.learning.last_loss[k]), members[k]
     assert np.isfinite(agent.fitness(run)).tolist() == (~diverged).tolist()
     # What was learned is saved as it is, whatever the optimizer keeps.
@@ -122,3 +134,25 @@ def test_the_hundred_are_of_many_kinds() -> None:
     assert {member.loss for member in members} == set(LOSSES)
     assert len({member.optimizer for member in members}) >= 20
     assert {len(member.hidden) for member in members} == {1, 2, 3}
+
+
+def combinations_for_images() -> list[Hyperparameters]:
+    rng = np.random.default_rng(3)
+    return [SMALL_IMAGES.sample(rng) for _ in range(20)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("members", parts(combinations_for_images(), 5))
+def test_twenty_combinations_for_images_train(members: tuple[Hyperparameters, ...]) -> None:
+    assert_handled(members)
+
+
+def test_the_twenty_are_of_many_kinds() -> None:
+    members = combinations_for_images()
+    assert len(set(members)) == 20
+    assert {member.loss for member in members} == set(LOSSES)
+    assert len({member.activation for member in members}) >= 10
+    assert len({member.optimizer for member in members}) >= 10
+    assert {len(member.convolutions) for member in members} == {1, 2}
+    assert {len(member.hidden) for member in members} == {0, 1, 2}
+    assert {member.convolutions[0].stride for member in members} == {1, 2, 3}

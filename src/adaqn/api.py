@@ -176,10 +176,14 @@ class Model:
 
     @classmethod
     def from_run(cls, run_dir: str | Path, env: gymnasium.Env[Any, Any] | None = None) -> Model:
-        """The agent of a run as its newest checkpoint has it, to look at or to use; the run itself is not touched."""
+        """The agent of a run as its newest checkpoint has it, to look at or to use; the run itself is not touched.
+
+        Training can go on from it as from a loaded one; to go on with the run, resume it.
+        """
         session, model = open_run(Path(run_dir), env, Output())
         assert session.directory is not None
         model._trainer.restore(CheckpointStore(session.directory.checkpoint).load(replay=None))
+        model._trainer.leave_run()
         return model
 
     def _config(self, steps: int, **watching: Any) -> RunConfig:
@@ -288,7 +292,8 @@ class Model:
         given = describe_spaces(model.observation_space, model.action_space)
         check_same_spaces(str(file), saved_spaces, given)
         model._trainer.state = model._trainer.agent.from_arrays(arrays, agent_meta)
-        model._trainer.clock = clock._replace(began=clock.step)
+        model._trainer.clock = clock
+        model._trainer.leave_run()
         return model
 
 

@@ -11,50 +11,9 @@ from adaqn.agents.protocol import Clock, Operation
 from adaqn.hyperparameters import Hyperparameters
 from adaqn.replay.protocol import Transitions
 from adaqn.replay.vectors import VectorReplay
+from tests.agents.plain_dqn import PlainDQN
 
 GAMMA, RATE, INTERVAL, UPDATES, BATCH = 0.97, 1e-3, 25, 300, 32
-Layers = list[np.ndarray]  # kernel, bias, kernel, bias, kernel, bias
-
-
-class PlainDQN:
-    """Two hidden layers of ReLUs, Adam, and a target network copied now and then, in double precision."""
-
-    def __init__(self, layers: Layers) -> None:
-        self.layers = [layer.astype(np.float64) for layer in layers]
-        self.target = [layer.copy() for layer in self.layers]
-        self.mean = [np.zeros_like(layer) for layer in self.layers]
-        self.square = [np.zeros_like(layer) for layer in self.layers]
-        self.updates = 0
-
-    @staticmethod
-    def forward(layers: Layers, x: np.ndarray) -> Layers:
-        """The inputs of each layer, and the values."""
-        first = np.maximum(x @ layers[0] + layers[1], 0.0)
-        second = np.maximum(first @ layers[2] + layers[3], 0.0)
-        return [x, first, second, second @ layers[4] + layers[5]]
-
-    def update(
-        self, x: np.ndarray, action: np.ndarray, reward: np.ndarray, following: np.ndarray, terminated: np.ndarray
-    ) -> float:
-        """One step of Adam on the mean of ½ (Q - y)², which is returned."""
-        y = reward + GAMMA * (1.0 - terminated) * self.forward(self.target, following)[-1].max(axis=1)
-        *inputs, q = self.forward(self.layers, x)
-        rows = np.arange(len(x))
-        error = q[rows, action] - y
-        slope = np.zeros_like(q)
-        slope[rows, action] = error / len(x)
-        gradient: Layers = []
-        for layer in (2, 1, 0):
-            gradient = [inputs[layer].T @ slope, slope.sum(axis=0), *gradient]
-            slope = (slope @ self.layers[2 * layer].T) * (inputs[layer] > 0.0)
-        self.updates += 1
-        for i, g in enumerate(gradient):
-            self.mean[i] = 0.9 * self.mean[i] + 0.1 * g
-            self.square[i] = 0.999 * self.square[i] + 0.001 * g**2
-            mean = self.mean[i] / (1.0 - 0.9**self.updates)
-            square = self.square[i] / (1.0 - 0.999**self.updates)
-            self.layers[i] = self.layers[i] - RATE * mean / (np.sqrt(square) + 1e-8)
-        return float(0.5 * np.square(error).mean())
 
 
 def cart_pole_replay(steps: int) -> VectorReplay:
@@ -81,10 +40,7 @@ def test_one_member_follows_a_plain_dqn() -> None:
     rng = np.random.default_rng(0)
     run = agent.init(4)
     flat = np.array(run.learning.ensemble[0].parameters[0])
-    shapes = [(4, 24), (24,), (24, 16), (16,), (16, 2), (2,)]
-    ends = np.cumsum([np.prod(shape) for shape in shapes])
-    layers = [part.reshape(shape) for part, shape in zip(np.split(flat, ends[:-1]), shapes, strict=True)]
-    plain = PlainDQN(layers)
+    plain = PlainDQN(flat, (4, 24, 16, 2), GAMMA, RATE)
     replay, draws = cart_pole_replay(1000), np.random.default_rng(1)
     cumulated = 0.0
     for update in range(1, UPDATES + 1):
@@ -99,9 +55,9 @@ def test_one_member_follows_a_plain_dqn() -> None:
             run, (event,) = agent.perform(run, Operation.TARGET_UPDATE, Clock(update, update, UPDATES), rng)
             assert isinstance(event, TargetUpdate)
             np.testing.assert_allclose(event.cumulated_loss, [cumulated], rtol=1e-4)
-            plain.target, cumulated = [layer.copy() for layer in plain.layers], 0.0
+            plain.update_target()
+            cumulated = 0.0
     ours = np.array(run.learning.ensemble[0].parameters[0])
-    theirs = np.concatenate([layer.ravel() for layer in plain.layers])
-    np.testing.assert_allclose(ours, theirs, rtol=0.0, atol=2e-5)
+    np.testing.assert_allclose(ours, plain.flat, rtol=0.0, atol=2e-5)
     # What was learned is thousands of times more than the difference.
     assert np.median(np.abs(ours - flat)) > 0.05

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,7 +24,7 @@ from adaqn.api import DQN, AdaDQN
 from adaqn.errors import UserError
 from adaqn.hyperparameters import Hyperparameters
 from adaqn.runs.config import schedule_from
-from adaqn.runs.reading import member_of, read_run
+from adaqn.runs.reading import RunData, member_of, read_run
 from tests.agents.generation_cases import online_of, trained
 
 SMALL, WIDE, DEEP = (Hyperparameters(hidden=hidden, learning_rate=0.01) for hidden in ((2,), (4,), (3, 3)))
@@ -35,10 +36,13 @@ def write_run(
     generations: Sequence[tuple[int, Sequence[Hyperparameters]]],
     targets: Sequence[tuple[int, int]],
     header: str = "step,target,loss_0,loss_1,acted_0,acted_1",
+    **settings: int,
 ) -> Path:
     """A run directory with these ensembles and target updates, as a run would have left it."""
     path.mkdir(parents=True)
-    path.joinpath("config.yaml").write_text("{algo: adadqn, env: CartPole-v1}\n")
+    settings = settings or {"target_update_interval": 100}
+    config = {"algo": "adadqn", "env": "CartPole-v1", "settings": settings}
+    path.joinpath("config.yaml").write_text(yaml.safe_dump(config))
     lines = [
         json.dumps({
             "step": step,
@@ -95,6 +99,34 @@ def test_a_target_that_is_replaced_at_once_counts_as_what_it_became(tmp_path: Pa
 def test_before_the_first_target_update_the_first_member_is_the_target(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", [(0, [WIDE, SMALL])], [])
     assert schedule_of(read_run(run)) == (Scheduled(0, WIDE),)
+
+
+def test_steps_are_those_at_which_an_interval_ends_and_not_those_that_all_environments_reached(tmp_path: Path) -> None:
+    run = write_run(
+        tmp_path / "run",
+        [(0, [SMALL, WIDE]), (201, [DEEP, WIDE])],
+        [(102, 1), (201, 0), (300, 1), (402, 1), (501, 0)],  # three environments
+    )
+    expected = (
+        Scheduled(0, SMALL),
+        Scheduled(100, WIDE),
+        Scheduled(200, DEEP),
+        Scheduled(300, WIDE),
+        Scheduled(500, DEEP),
+    )
+    assert schedule_of(read_run(run)) == expected
+
+
+def test_of_several_target_updates_in_one_step_the_last_counts(tmp_path: Path) -> None:
+    # Twenty-five environments go over the ends of two or three intervals at once.
+    targets = [(25, 1), (25, 0), (50, 1), (50, 1), (50, 0), (75, 0), (75, 1), (100, 0), (100, 1)]
+    run = write_run(tmp_path / "run", [(0, [SMALL, WIDE])], targets, target_update_interval=10)
+    assert schedule_of(read_run(run)) == (Scheduled(0, SMALL), Scheduled(70, WIDE))
+
+
+def test_without_intervals_of_its_own_a_run_has_its_steps_in_the_schedule(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "searl", [(0, [SMALL, WIDE])], [(37, 1), (101, 0)], generation_interval=30)
+    assert schedule_of(read_run(run)) == (Scheduled(0, SMALL), Scheduled(37, WIDE), Scheduled(101, SMALL))
 
 
 def test_what_has_no_schedule_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -182,21 +214,51 @@ def test_weights_are_inherited_and_the_optimizer_starts_afresh() -> None:
     trained(agent, run, updates=1)
 
 
+SETTINGS: dict[str, Any] = {
+    "learning_starts": 20, "target_update_interval": 10, "batch_size": 4, "buffer_size": 100, "exploration_steps": 50,
+}  # fmt: skip
+SPACE = {
+    "activation": "relu", "optimizer": "adam", "loss": "l2", "learning_rate": [1e-3, 1e-1],
+    "hidden": {"layers": [1, 1], "neurons": [3, 3]},
+}  # fmt: skip
+
+
+def replayed(folder: Path, steps: int, n_envs: int = 1) -> tuple[Scheduled, ...]:
+    """The schedule of a run `ada` in a space, after a run `dqn` that followed it."""
+    shared: dict[str, Any] = {**SETTINGS, "n_envs": n_envs}
+    ada = AdaDQN("Probe/DelayedReward-v0", space=SPACE, population=3, generation_interval=20, seed=1, **shared)
+    ada.learn(steps, run_dir=folder / "ada")
+    path = write_schedule(folder / "ada")
+    DQN("Probe/DelayedReward-v0", schedule=path, seed=2, **shared).learn(steps, run_dir=folder / "dqn")
+    return schedule_from(path)
+
+
+def target_changes(run: RunData) -> list[tuple[int, Hyperparameters]]:
+    """At which recorded steps the target became another one: what it was after all that happened in a step."""
+    at_steps = {0: member_of(run.members[0]["members"][0])}
+    for step, target in zip(run.selection.step.tolist(), run.selection.target.tolist(), strict=True):
+        line = [line for line in run.members if line["step"] <= step][-1]
+        at_steps[step] = member_of(line["members"][target])
+    history = list(at_steps.items())
+    return history[:1] + [now for before, now in itertools.pairwise(history) if now[1] != before[1]]
+
+
+# Three environments are at 12, 21 and 30 when intervals of 10 end; twenty-five go over two or three ends at once.
+@pytest.mark.parametrize(("n_envs", "steps"), [(3, 150), (25, 300)])
+def test_a_run_of_several_environments_is_replayed(n_envs: int, steps: int, tmp_path: Path) -> None:
+    schedule = replayed(tmp_path, steps, n_envs)
+    changes = target_changes(read_run(tmp_path / "ada"))
+    assert sum(step % 10 > 0 for step, _ in changes) >= 2
+    assert all(step % n_envs == 0 for step, _ in changes)
+    assert all(entry.step % 10 == 0 for entry in schedule)
+    followed = [(line["step"], member_of(line["members"][0])) for line in read_run(tmp_path / "dqn").members]
+    assert followed == changes
+    assert schedule_of(read_run(tmp_path / "dqn")) == schedule
+
+
 def test_a_run_is_replayed(tmp_path: Path) -> None:
-    settings: dict[str, Any] = {
-        "learning_starts": 20, "target_update_interval": 10, "batch_size": 4, "buffer_size": 100,
-        "exploration_steps": 50,
-    }  # fmt: skip
-    space = {
-        "activation": "relu", "optimizer": "adam", "loss": "l2", "learning_rate": [1e-3, 1e-1],
-        "hidden": {"layers": [1, 1], "neurons": [3, 3]},
-    }  # fmt: skip
-    ada = AdaDQN("Probe/DelayedReward-v0", space=space, population=3, generation_interval=20, seed=1, **settings)
-    ada.learn(120, run_dir=tmp_path / "ada")
-    path = write_schedule(tmp_path / "ada")
-    schedule = schedule_from(path)
+    schedule = replayed(tmp_path, 120)
     assert len(schedule) > 2
-    DQN("Probe/DelayedReward-v0", schedule=path, seed=2, **settings).learn(120, run_dir=tmp_path / "dqn")
     lines = read_run(tmp_path / "dqn").members
     assert [line["generation"] for line in lines] == list(range(len(schedule)))
     assert [(line["step"], member_of(line["members"][0])) for line in lines] == list(schedule)

@@ -182,7 +182,7 @@ def test_the_structured_shape_behind_an_observation_is_that_of_the_observation()
     assert convolutional([], (5, 6, 3)).shapes == ((90, 2), (2,))
 
 
-def test_kernels_of_convolutions_vary_by_their_average_fan_and_biases_are_zero() -> None:
+def test_with_convolutions_all_kernels_vary_by_their_average_fan_and_biases_are_zero() -> None:
     net = convolutional([Convolution(60, 8, 4)], (16, 16, 4))
     kernel, bias, dense, _ = net.unravel(jnp.asarray(net.init(np.random.default_rng(0))))
     assert not bias.any()
@@ -192,7 +192,8 @@ def test_kernels_of_convolutions_vary_by_their_average_fan_and_biases_are_zero()
     largest = 2.0 / 0.8796 / math.sqrt(fan)
     assert 0.99 * largest < np.abs(values).max() < 1.001 * largest
     dense_values = np.asarray(dense, np.float64).ravel()
-    assert dense_values.var() * 4 * 4 * 60 == pytest.approx(1.0, rel=4.0 * math.sqrt(1.37 / dense_values.size))
+    dense_fan = (4 * 4 * 60 + dense.shape[1]) / 2
+    assert dense_values.var() * dense_fan == pytest.approx(1.0, rel=4.0 * math.sqrt(1.37 / dense_values.size))
 
 
 @pytest.mark.parametrize("shape", [(4,), (4, 4), (2, 4, 4, 1)])

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 
 import pytest
 
+from adaqn.agents import algorithm
 from adaqn.hyperparameters import Convolution, Hyperparameters
 from adaqn.runs.config import RunConfig, presets, read_config
 from adaqn.space import SearchSpace, named_spaces
@@ -24,7 +26,8 @@ def config_of(name: str) -> RunConfig:
 @pytest.mark.parametrize("name", presets())
 def test_every_preset_loads_and_repeats_itself(name: str) -> None:
     config = config_of(name)
-    assert config.members
+    # A search has no members to begin with: it draws one after the other in the midst of the run.
+    assert bool(config.members) != algorithm(config.algo).trials
     assert RunConfig.from_dict(config.to_dict()) == config
     # What a preset says of settings is there as it is said, and nothing was dropped on the way.
     values = read_config(name)
@@ -80,7 +83,14 @@ def test_sets_that_differ_in_one_thing(name: str, expected: list[Hyperparameters
 def test_what_all_of_atari_shares(name: str) -> None:
     s = config_of(name).settings
     assert (s.gamma, s.learning_starts, s.buffer_size, s.batch_size) == (0.99, 20_000, 1_000_000, 32)
-    assert (s.train_freq, s.target_update_interval, s.n_steps) == (4, 8_000, 1)
+    assert (s.train_freq, s.n_steps) == (4, 1)
+
+
+# Members of SEARL are greedy, and each has a target of its own, which a generation renews.
+@pytest.mark.parametrize("name", [n for n in presets() if n.startswith("atari") and n != "atari-searl"])
+def test_what_all_of_atari_shares_where_there_is_one_target(name: str) -> None:
+    s = config_of(name).settings
+    assert s.target_update_interval == 8_000
     assert (s.exploration_initial_eps, s.exploration_final_eps, s.exploration_steps) == (1.0, 0.01, 250_000)
 
 
@@ -108,6 +118,44 @@ def test_the_infinite_ones_draw_five_members_from_their_space(
     assert config.settings.exploit == "tournament"
     another = RunConfig.from_dict(read_config(name) | {"seed": 1})
     assert another.members != config.members
+
+
+def test_searl_on_atari_has_generations_as_ada_has() -> None:
+    config, ada = config_of("atari-searl"), config_of("atari-infinite")
+    assert (config.algo, config.steps) == ("searl", 10_000_000)
+    assert config.space == SearchSpace.named("images")
+    assert config.members == ada.members and len(config.members) == 5
+    for name in ("population", "generation_interval", "exploit"):
+        assert getattr(config.settings, name) == getattr(ada.settings, name), name
+
+
+@pytest.mark.parametrize("name", ["atari-random-search", "atari-dehb"])
+def test_a_search_on_atari_has_180_million_frames_in_the_space_for_images(name: str) -> None:
+    config = config_of(name)
+    assert config.algo == name.removeprefix("atari-")
+    assert config.steps * 4 == 180_000_000
+    assert config.space == SearchSpace.named("images")
+    assert (config.settings.epoch_steps, config.settings.keep_replay) == (250_000, True)
+
+
+def test_random_search_on_atari_has_six_trials_of_30_million_frames() -> None:
+    config = config_of("atari-random-search")
+    assert config.settings.trial_steps * 4 == 30_000_000
+    assert config.steps == 6 * config.settings.trial_steps
+
+
+def test_dehb_on_atari_has_trials_of_20_to_40_million_frames() -> None:
+    settings = config_of("atari-dehb").settings
+    assert (settings.min_trial_steps * 4, settings.max_trial_steps * 4) == (20_000_000, 40_000_000)
+    assert settings.eta == 3
+
+    def told(eta: int) -> str:
+        searcher = dataclasses.replace(settings, eta=eta).searcher(SearchSpace.named("images").dimensions)
+        return " ".join(searcher.describe())
+
+    # As the preset says of itself.
+    assert "A single rung" in told(3) and "every trial takes 10,000,000 steps" in told(3)
+    assert "bracket 0: 2 x 5,000,000, 1 x 10,000,000 steps" in told(2)
 
 
 def test_the_spaces_are_the_papers() -> None:

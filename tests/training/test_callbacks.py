@@ -28,6 +28,9 @@ from adaqn.training.observers import Episode
 
 
 class FakeAgent:
+    def generation(self, state: Any) -> int:
+        return 0
+
     def target_member(self, state: Any) -> int:
         return int(state)
 

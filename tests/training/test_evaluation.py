@@ -137,8 +137,8 @@ def test_the_log_goes_on_where_a_resumed_run_stands(tmp_path: Path) -> None:
     path = tmp_path / "run" / "evaluations.csv"
     log = EvaluationLog(path)
     assert log.open(0) == []
-    log.append(100, 2, EvaluationResult((1.0, 4.5), (7, 8)))
-    log.append(200, 0, EvaluationResult((9.25, 0.0), (1, 2)))
+    log.append(100, 0, 2, EvaluationResult((1.0, 4.5), (7, 8)))
+    log.append(200, 0, 0, EvaluationResult((9.25, 0.0), (1, 2)))
     whole = "step,generation,member,return,length\n100,0,2,1.0,7\n100,0,2,4.5,8\n200,0,0,9.25,1\n200,0,0,0.0,2\n"
     assert path.read_text() == whole
 
@@ -146,7 +146,7 @@ def test_the_log_goes_on_where_a_resumed_run_stands(tmp_path: Path) -> None:
     resumed = EvaluationLog(path)
     assert resumed.open(150) == [2.75]
     assert path.read_text() == "".join(whole.splitlines(keepends=True)[:3])
-    resumed.append(200, 0, EvaluationResult((9.25, 0.0), (1, 2)))
+    resumed.append(200, 0, 0, EvaluationResult((9.25, 0.0), (1, 2)))
     assert path.read_text() == whole
 
 
@@ -154,7 +154,7 @@ def test_the_log_starts_anew_with_a_new_run_but_not_with_a_further_call(tmp_path
     path = tmp_path / "evaluations.csv"
     log = EvaluationLog(path)
     log.open(0)
-    log.append(100, 0, EvaluationResult((1.0,), (7,)))
+    log.append(100, 3, 0, EvaluationResult((1.0,), (7,)))
     before = path.read_text()
     assert log.open(0) == []
     assert path.read_text() == before

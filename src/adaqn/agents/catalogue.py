@@ -12,7 +12,8 @@ import numpy as np
 
 from adaqn.agents.protocol import Agent
 from adaqn.errors import UserError, count, unknown_name
-from adaqn.hyperparameters import Hyperparameters
+from adaqn.hyperparameters import Convolution, Hyperparameters
+from adaqn.networks.network import Network
 from adaqn.space import SearchSpace
 
 _FOR_MEMBERS = 0x6D656D62  # keeps the draw of the first members apart from all else that a seed decides
@@ -82,6 +83,8 @@ class Algorithm:
             raise UserError("this algorithm searches in a space of hyperparameters: give one, such as space=vectors")
         if given.space is not None and self.space == "none":
             raise UserError("this algorithm cannot search in a space of hyperparameters, but got one")
+        if given.space is not None:
+            _require_room(given.space, given.members, observation_shape)
         if given.schedule and not self.scheduled:
             raise UserError("only dqn follows a schedule of hyperparameters, but this algorithm got one")
         if given.space is None:
@@ -120,6 +123,26 @@ class Algorithm:
         if len(members) < self.least:
             raise UserError(f"this algorithm needs at least {self.least} members, but got {len(members)}")
         return members
+
+
+def _require_room(
+    space: SearchSpace, members: tuple[Hyperparameters, ...], observation_shape: Callable[[], tuple[int, ...]]
+) -> None:
+    """Raise if there is nowhere to go in the space, or if a run could come to a network that is not possible."""
+    if space.dimensions == 0:
+        raise UserError("the space of hyperparameters has one value only for everything, so there is nothing to search")
+    valid = "valid" in (space.fixed.padding, *(member.padding for member in members))
+    if (bounds := space.convolutions) is None or not valid or not (shape := observation_shape()):
+        return
+    layer = Convolution(bounds.channels[0], bounds.kernel[1], bounds.stride[1])
+    smallest = space.fixed.replace(convolutions=(layer,) * bounds.layers[1], padding="valid")
+    try:
+        Network(smallest.architecture, shape, 1)
+    except UserError as error:
+        raise UserError(
+            f"the space has convolutions that are not possible for these observations, such as {bounds.layers[1]} of "
+            f"the largest kernel and stride: {error}; narrow the space, or take padding 'same'"
+        ) from error
 
 
 def _refuse_idle_evolution(settings: Any, scheduled: bool) -> None:

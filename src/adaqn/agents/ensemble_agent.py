@@ -194,6 +194,10 @@ class EnsembleAgent:
             selected=None if selected is None else tuple(np.asarray(selected).tolist()),
         )
 
+    def generation(self, state: EnsembleRun) -> int:
+        """The number of the generation."""
+        return state.generation
+
     def target_member(self, state: EnsembleRun) -> int:
         """The member that the target is computed from, or the first of them."""
         return int(state.learning.selected.members[0])

@@ -149,6 +149,10 @@ class Agent(Protocol):
         """What `policy` computes its actions with when it is greedy."""
         ...
 
+    def generation(self, state: Any) -> int:
+        """Of the members there are, the number by which `members.jsonl` has the one whose policy it is."""
+        ...
+
     def target_member(self, state: Any) -> int:
         """The member that the target is computed from, or the first of them."""
         ...

@@ -1,12 +1,12 @@
 """SEARL for DQN, the paper's baseline in infinite spaces: members are compared by the returns that each gets alone.
 
-A generation goes like this. One member after the other acts greedily, for at least M / K steps and until its episode
+A generation goes like this, in the order of the authors' code; the paper's words have members learn after they were
+compared, not before. One member after the other acts greedily, for at least M / K steps and until its episode
 ends; all samples go into one replay buffer. Then every member learns in a burst of one update for every G samples,
 from a target network of its own. Then the tournament on the returns, children in the places of those who go, and a
 new target for everybody.
 
-The burst lies between two steps, so an interruption waits for its end. Where episodes do not end, nothing of this
-happens: the first member acts for ever.
+Where episodes do not end, nothing of this happens: the first member acts for ever.
 """
 
 from __future__ import annotations

@@ -253,6 +253,10 @@ class TrialAgent:
     def _chosen(self, state: TrialState) -> EnsembleRun:
         return state.run if state.best is None else state.best.run
 
+    def generation(self, state: TrialState) -> int:
+        """The number of the same trial."""
+        return state.trial.number if state.best is None else state.best.outcome.number
+
     def target_member(self, state: TrialState) -> int:
         """The only one."""
         return self._dqn.target_member(state.run)

@@ -36,9 +36,14 @@ def schedule_of(run: RunData) -> tuple[Scheduled, ...]:
     generations = [(line["step"], [member_of(values) for values in line["members"]]) for line in run.members]
     # Until the first target update, the first member is the target.
     history = [(generations[0][0], 0), *zip(run.selection.step.tolist(), run.selection.target.tolist(), strict=True)]
+    # Several environments step over the end of an interval; a run with this schedule looks at it there.
+    interval = run.config["settings"].get("target_update_interval", 1)
     schedule: list[Scheduled] = []
     for step, target in history:
         members: list[Hyperparameters] = next(who for since, who in reversed(generations) if since <= step)
+        begins = step - step % interval
+        if schedule and schedule[-1].step == begins:
+            schedule.pop()
         if not schedule or schedule[-1].hyperparameters != members[target]:
-            schedule.append(Scheduled(step, members[target]))
+            schedule.append(Scheduled(begins, members[target]))
     return tuple(schedule)

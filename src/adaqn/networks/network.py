@@ -80,8 +80,14 @@ class Network:
         return sum(math.prod(shape) for shape in self.shapes)
 
     def init(self, rng: np.random.Generator) -> np.ndarray:
-        """Initial parameters: LeCun normal dense kernels, convolutions by their average fan, zero biases. [P]"""
-        parts = [_kernel(rng, shape) if len(shape) > 1 else np.zeros(shape, np.float32) for shape in self.shapes]
+        """Initial parameters as the paper's authors have them, with zero biases. [P]
+
+        A perceptron has LeCun normal kernels. Where there are convolutions, all kernels go by their average fan.
+        """
+        average = bool(self.architecture.convolutions)
+        parts = [
+            _kernel(rng, shape, average) if len(shape) > 1 else np.zeros(shape, np.float32) for shape in self.shapes
+        ]
         return np.concatenate([part.ravel() for part in parts])
 
     def unravel(self, flat: Array) -> list[Array]:
@@ -115,16 +121,15 @@ class Network:
         return x
 
 
-def _kernel(rng: np.random.Generator, shape: Shape) -> np.ndarray:
+def _kernel(rng: np.random.Generator, shape: Shape, average: bool) -> np.ndarray:
     """A normal distribution cut at two deviations, with variance 1 / fan after the cut.
 
-    The fan of a dense kernel is its inputs; that of a convolution is the average of what a unit is computed from
-    and what it has an effect on.
+    The fan is what a unit is computed from, or the average of that and what an input has an effect on.
     """
     values = rng.standard_normal(shape, np.float32)
     while (outside := np.abs(values) > 2.0).any():
         values[outside] = rng.standard_normal(int(outside.sum()), np.float32)
     *window, inputs, units = shape
-    fan = math.prod(window) * (inputs + units) / 2 if window else inputs
+    fan = math.prod(window) * ((inputs + units) / 2 if average else inputs)
     deviation_of_cut_normal = 0.87962566103423978
     return values * np.float32(math.sqrt(1.0 / fan) / deviation_of_cut_normal)

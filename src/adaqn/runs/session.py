@@ -50,6 +50,7 @@ class RunSession:
     def create(cls, path: Path, config: RunConfig, trainer: Trainer, output: Output, force: bool = False) -> RunSession:
         """A new run in a directory that does not hold one, or whose run is given up with `force`."""
         text = config.to_yaml().encode()
+        _require_memory(config, trainer)  # before there is a directory that would be in the way of a second try
         directory = RunDirectory.create(path, force)
         with replacing(directory.config) as file:
             file.write(text)
@@ -80,8 +81,7 @@ class RunSession:
         """Train to the end; SIGINT and SIGTERM end it after a whole step, ready to be resumed if it has a directory."""
         trainer, config = self.trainer, self.config
         if trainer.clock.step == 0:
-            filled = min(1.0, config.steps / config.settings.buffer_size)
-            require_memory(int(trainer.replay.nbytes * filled) + trainer.agent.parameter_bytes)
+            _require_memory(config, trainer)
         trainer.clock = trainer.clock._replace(horizon=trainer.clock.horizon or config.steps)
         observers = [*callbacks, *self._evaluation(model), *self._display()]
         if self._recorders is not None:
@@ -100,12 +100,13 @@ class RunSession:
     def _evaluation(self, model: Model) -> list[Observer]:
         if self.config.eval_interval is None:
             return []
+        # Where members are evaluated one by one, the usual table is theirs.
         evaluated = "evaluations" in self.trainer.agent.extra_tables
         callback = EvalCallback(
             n_eval_episodes=self.config.eval_episodes,
             eval_freq=self.config.eval_interval,
-            # Where members are evaluated one by one, the table is theirs.
-            log_path=None if self.directory is None or evaluated else self.directory.path,
+            log_path=None if self.directory is None else self.directory.path,
+            log_name="policy_evaluations.csv" if evaluated else "evaluations.csv",
             best_model_save_path=None if self.directory is None else self.directory.path,
             seed=self.config.seed,
             verbose=int(self._output.console),
@@ -127,3 +128,9 @@ class RunSession:
                 )
             ]
         return [ProgressLine(self.config.steps)] if self._output.progress_bar else [DivergenceWarning()]
+
+
+def _require_memory(config: RunConfig, trainer: Trainer) -> None:
+    """Refuse a run that would not fit into memory as far as it fills its replay buffer."""
+    filled = min(1.0, config.steps / config.settings.buffer_size)
+    require_memory(int(trainer.replay.nbytes * filled) + trainer.agent.parameter_bytes)

@@ -47,6 +47,7 @@ class EvalCallback(BaseCallback):
         n_eval_episodes: int = 5,
         eval_freq: int = 10_000,
         log_path: str | os.PathLike[str] | None = None,
+        log_name: str = "evaluations.csv",
         best_model_save_path: str | os.PathLike[str] | None = None,
         deterministic: bool = True,
         seed: int = 0,
@@ -64,7 +65,7 @@ class EvalCallback(BaseCallback):
         self.seed = seed
         self.best_mean_reward = -math.inf
         self.last_mean_reward = -math.inf
-        self._log = None if log_path is None else EvaluationLog(Path(log_path) / "evaluations.csv")
+        self._log = None if log_path is None else EvaluationLog(Path(log_path) / log_name)
         self._owns_env = eval_env is None
         self._evaluated = 0  # step up to which every due evaluation was made
 
@@ -93,7 +94,8 @@ class EvalCallback(BaseCallback):
         result = self.evaluate()
         self.last_mean_reward = result.mean
         if self._log is not None:
-            self._log.append(self.num_timesteps, target_member(self.trainer), result)
+            generation = self.trainer.agent.generation(self.trainer.state)
+            self._log.append(self.num_timesteps, generation, target_member(self.trainer), result)
         if self.verbose >= 1:
             print(
                 f"step {self.num_timesteps:,}: return {result.mean:.2f} ± {result.std:.2f} "

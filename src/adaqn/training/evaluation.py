@@ -81,7 +81,7 @@ def episode_seed(seed: int, *indices: int) -> int:
 
 
 class EvaluationLog:
-    """The file `evaluations.csv`: a row per evaluation episode."""
+    """A file with a row per evaluation episode."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -107,11 +107,12 @@ class EvaluationLog:
             returns.setdefault(row[0], []).append(float(row[3]))
         return [float(np.mean(values)) for values in returns.values()]
 
-    def append(self, step: int, member: int, result: EvaluationResult) -> None:
-        """Add the episodes of one evaluation. There are no generations here, so theirs is 0."""
+    def append(self, step: int, generation: int, member: int, result: EvaluationResult) -> None:
+        """Add the episodes of one evaluation."""
         episodes = zip(result.returns, result.lengths, strict=True)
+        rows = [(step, generation, member, *episode) for episode in episodes]
         with self.path.open("a", newline="") as file:
-            csv.writer(file, lineterminator="\n").writerows([step, 0, member, *episode] for episode in episodes)
+            csv.writer(file, lineterminator="\n").writerows(rows)
 
     def _read(self) -> list[list[str]]:
         with self.path.open(newline="") as file:

@@ -50,6 +50,13 @@ class Trainer:
         self._started = False
         self.pending = ()
 
+    def leave_run(self) -> None:
+        """Go on from here as another run, with an empty replay buffer and in new episodes; what was due is let be."""
+        self.clock = self.clock._replace(settled=self.clock.step, began=self.clock.step)
+        self.pending = ()
+        self._ended[:] = False
+        self._started = False
+
     def stop(self, reason: str) -> None:
         """End the run after the current step, as if it were its last."""
         self.stop_reason = reason
