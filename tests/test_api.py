@@ -256,6 +256,36 @@ def test_resume_and_from_run_in_python(tmp_path: Path) -> None:
         assert (tmp_path / "run" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 
 
+@pytest.mark.parametrize("stops_at", [230, 400], ids=["interrupted", "finished"])
+@pytest.mark.parametrize("n_envs", [1, 2])
+def test_from_the_agent_of_a_run_training_goes_on_in_new_episodes(stops_at: int, n_envs: int, tmp_path: Path) -> None:
+    run_dir = tmp_path / "run"
+
+    def stop_the_process(trainer: Trainer) -> None:
+        if trainer.clock.step == stops_at < 400:
+            trainer.interrupt("SIGTERM")
+
+    made = AdaDQN("CartPole-v1", SMALL, n_envs=n_envs, seed=1, **QUICK)
+    made.learn(400, callback=stop_the_process, run_dir=run_dir)
+    files = {path: path.read_bytes() for path in run_dir.rglob("*") if path.is_file()}
+    model = AdaDQN.from_run(run_dir)
+    trainer, updates, episodes = model.trainer, made.trainer.updates, made.trainer.episodes
+    assert (model.num_timesteps, trainer.updates, trainer.replay.added) == (stops_at, updates, 0)
+    assert all(position.length > 0 for position in trainer.environments.position()), "all were in the midst of one"
+    # Nothing is learned until the buffer, which is empty, holds as much as at the start of a run.
+    model.learn(QUICK["learning_starts"], reset_num_timesteps=False)
+    assert (model.num_timesteps, trainer.updates) == (stops_at + 50, updates)
+    assert trainer.replay.added * n_envs == 50
+    model.learn(50, reset_num_timesteps=False)
+    assert (model.num_timesteps, trainer.updates) == (stops_at + 100, updates + 50)
+    later = [episode for episode in trainer.recent_episodes if episode.step > stops_at]
+    assert len(later) == trainer.episodes - episodes > 0
+    assert all(episode.length * n_envs <= episode.step - stops_at for episode in later)
+    # The run is as it was, and can be resumed.
+    assert {path: path.read_bytes() for path in run_dir.rglob("*") if path.is_file()} == files
+    assert AdaDQN.resume(run_dir).num_timesteps == 400
+
+
 def test_a_loaded_agent_fills_its_buffer_before_it_learns(trained: AdaDQN, tmp_path: Path) -> None:
     loaded = AdaDQN.load(trained.save(tmp_path / "agent"))
     loaded.learn(QUICK["learning_starts"] + 10, reset_num_timesteps=False)

@@ -15,7 +15,7 @@ import adaqn
 from adaqn import SEARL
 from adaqn.agents import algorithm
 from adaqn.agents.events import Generation, MemberEvaluation
-from adaqn.agents.protocol import Operation
+from adaqn.agents.protocol import Clock, Operation
 from adaqn.agents.searl import SEARLAgent
 from adaqn.agents.searl_settings import SEARLSettings
 from adaqn.cli import main
@@ -129,6 +129,32 @@ def test_a_run_that_was_interrupted_in_its_burst_does_the_rest_of_it(
     again.run(STEPS, [diary])
     assert everything(again) == everything(trainer)
     assert diary.events == whole[2].events
+
+
+def test_from_the_agent_of_a_run_that_was_interrupted_in_its_burst_training_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    update, steps = SEARLAgent.update, []
+    interrupted = model(learning_starts=30)
+
+    def noted(agent: SEARLAgent, state: Any, operation: Operation, batch: Any, clock: Clock, rng: Any) -> Any:
+        steps.append(clock.step)
+        if len(steps) == 5:
+            interrupted.trainer.interrupt("SIGTERM")
+        return update(agent, state, operation, batch, clock, rng)
+
+    monkeypatch.setattr(SEARLAgent, "update", noted)
+    interrupted.learn(STEPS, run_dir=tmp_path / "run")
+    left_at = interrupted.num_timesteps
+    assert steps == [left_at] * 5 and interrupted.trainer.pending[-1] is Operation.GENERATION
+    again = SEARL.from_run(tmp_path / "run")
+    assert (again.num_timesteps, again.trainer.updates, again.trainer.state.generation) == (left_at, 5, 0)
+    again.learn(150, reset_num_timesteps=False)
+    # The rest of the burst is let be: there is nothing to learn from until further steps were taken.
+    assert len(steps) > 5 and min(steps[5:]) > left_at + 30
+    assert again.trainer.updates == len(steps) and again.trainer.state.generation > 1
+    later = [episode for episode in again.trainer.recent_episodes if episode.step > left_at]
+    assert later and all(episode.length <= episode.step - left_at for episode in later)
 
 
 def test_going_on_after_the_end_repeats_nothing() -> None:
