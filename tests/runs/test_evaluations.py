@@ -112,5 +112,4 @@ def test_searl_logs_its_policy_beside_its_members(tmp_path: Path) -> None:
     # The model that is kept is the first one that nothing was better than.
     rows = np.loadtxt(path, delimiter=",", skiprows=1)
     means = rows[:, 3].reshape(-1, 2).mean(axis=1)
-    print(means, logged)
     assert SEARL.load(watched / "best_model.zip").num_timesteps == logged[int(means.argmax())][0]

@@ -282,6 +282,31 @@ def test_a_resumed_run_remembers_its_best(tmp_path: Path) -> None:
     assert [step for step, _ in model.saved] == [30]
 
 
+def test_the_best_is_known_from_the_log_of_the_policy_up_to_the_step_at_which_it_is_opened(tmp_path: Path) -> None:
+    header = "step,generation,member,return,length\n"
+    of_members = header + "10,0,1,400.0,400\n"
+    (tmp_path / "evaluations.csv").write_text(of_members)
+    # The evaluation of step 20 came after the checkpoint of step 10, and will be made again.
+    log = tmp_path / "policy_evaluations.csv"
+    log.write_text(header + "10,1,3,40.0,40\n10,1,3,44.0,44\n20,1,3,49.0,49\n")
+
+    def callback() -> EvalCallback:
+        return EvalCallback(
+            eval_freq=10, n_eval_episodes=1, log_path=tmp_path, log_name=log.name, best_model_save_path=tmp_path,
+            verbose=0,
+        )  # fmt: skip
+
+    opened = callback()
+    run(opened, 10, FakeTrainer(start=10))
+    assert opened.best_mean_reward == 42.0
+    resumed = callback()
+    model = run(resumed, 40, FakeTrainer(start=10), improves_at=40)
+    assert [step for step, _ in model.saved] == [40]
+    assert resumed.best_mean_reward == 50.0
+    assert [row.split(",")[0] for row in log.read_text().splitlines()[1:]] == ["10", "10", "20", "30", "40"]
+    assert (tmp_path / "evaluations.csv").read_text() == of_members
+
+
 def test_training_stops_at_the_evaluation_that_is_good_enough(capsys: pytest.CaptureFixture[str]) -> None:
     stop = StopTrainingOnRewardThreshold(50.0, verbose=1)
     trainer = FakeTrainer()

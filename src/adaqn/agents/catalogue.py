@@ -132,7 +132,7 @@ def _require_room(
     if space.dimensions == 0:
         raise UserError("the space of hyperparameters has one value only for everything, so there is nothing to search")
     valid = "valid" in (space.fixed.padding, *(member.padding for member in members))
-    if (bounds := space.convolutions) is None or not valid or not (shape := observation_shape()):
+    if (bounds := space.convolutions) is None or not valid or len(shape := observation_shape()) != 3:
         return
     layer = Convolution(bounds.channels[0], bounds.kernel[1], bounds.stride[1])
     smallest = space.fixed.replace(convolutions=(layer,) * bounds.layers[1], padding="valid")

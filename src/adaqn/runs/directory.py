@@ -15,8 +15,8 @@ from adaqn.errors import UserError
 # stays: each of its runs has a directory of its own.
 _WRITTEN = (
     (".", r"summary\.json"),
-    (".", r"config\.yaml|(episodes|selection|evaluations|progress)\.csv|(members|trials)\.jsonl"),
-    (".", r"best_model\.zip|picture\.png|policy\.npz|schedule\.yaml|video\.mp4|evaluations\.csv\.new"),
+    (".", r"config\.yaml|(episodes|selection|(policy_)?evaluations|progress)\.csv|(members|trials)\.jsonl"),
+    (".", r"best_model\.zip|picture\.png|policy\.npz|schedule\.yaml|video\.mp4|(policy_)?evaluations\.csv\.new"),
     (".", r"\.(summary\.json|config\.yaml|progress\.csv|best_model\.zip)\.\d+\.tmp"),
     ("tensorboard", r"events\.out\.tfevents\..+"),
     ("checkpoint", r"step-\d+\.zip|\.step-\d+\.zip\.\d+\.tmp"),
