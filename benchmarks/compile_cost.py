@@ -39,6 +39,9 @@ def main() -> None:
             )
         same = all((folder / "cold" / file).read_bytes() == (folder / "warm" / file).read_bytes() for file in EXACT)
         print(f"cold / warm: {seconds['cold'] / seconds['warm']:.3f}")
+        # A machine's speed drifts from one run to the next by more than this; what both runs do besides is the same.
+        extra = (compiling["cold"] - compiling["warm"]) / seconds["warm"]
+        print(f"getting programs ready took {extra:.1%} of the warm run more when cold")
         print(f"{', '.join(EXACT)} equal to the byte: {'yes' if same else 'NO'}")
         shutil.rmtree(folder / "cache", ignore_errors=True)
 
