@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from adaqn.errors import UserError, count
+from adaqn.checks import count
+from adaqn.errors import UserError
 from adaqn.hyperparameters import (
     ACTIVATIONS,
     LOSSES,

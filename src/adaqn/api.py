@@ -11,18 +11,19 @@ from typing import Any, ClassVar, Self
 import gymnasium
 import numpy as np
 
-from adaqn.agents import algorithm
-from adaqn.agents.catalogue import Scheduled
+from adaqn.agents.core.population import Scheduled
 from adaqn.agents.events import TrialEnd
 from adaqn.agents.protocol import Clock, MemberReport
-from adaqn.agents.trials import TrialAgent
+from adaqn.agents.registry import algorithm
+from adaqn.agents.trials.agent import TrialAgent
 from adaqn.checkpoint import CheckpointStore
 from adaqn.compilation import prepare_jax
 from adaqn.envs.actions import environment_actions
 from adaqn.envs.environments import Environments
 from adaqn.envs.making import make_environment
 from adaqn.envs.spaces import observation_dtype
-from adaqn.errors import CheckpointError, UserError, count
+from adaqn.checks import count
+from adaqn.errors import CheckpointError, UserError
 from adaqn.hyperparameters import Hyperparameters
 from adaqn.replay.making import make_replay
 from adaqn.runs.config import RunConfig, population_from
@@ -57,8 +58,8 @@ class Model:
         `members` are the hyperparameters to choose from; without them a default set is used. With a `space`, by
         name, as a mapping or as an object, members are drawn from it and move through it. A `schedule` says what
         the one member of a DQN becomes, and when. `settings` are what
-        all members share, such as `gamma` or `buffer_size`: the fields of `adaqn.agents.dqn.DQNSettings` or
-        `adaqn.agents.sac_settings.SACSettings`.
+        all members share, such as `gamma` or `buffer_size`: the fields of `adaqn.agents.dqn.settings.DQNSettings` or
+        `adaqn.agents.sac.settings.SACSettings`.
         """
         prepare_jax()
         chosen = algorithm(self.algo)
@@ -78,11 +79,11 @@ class Model:
             environments.count,
             self.observation_space,
             self.action_space,
-            agent.n_steps,
+            self.settings.n_steps,
             environments.frame_stack,
             padding="zeros",
         )
-        self._trainer = Trainer(agent, environments, replay, self.seed)
+        self._trainer = Trainer(agent, environments, replay, self.settings.batch_size, self.seed)
         self._predict_rng = np.random.default_rng(self.seed)
 
     @classmethod
@@ -207,7 +208,7 @@ class Model:
     @property
     def members(self) -> tuple[MemberReport, ...]:
         """Hyperparameters, cumulated loss and share of selections of each member."""
-        return self._trainer.agent.report(self._trainer.state)
+        return self._trainer.report().members
 
     @property
     def trainer(self) -> Trainer:
@@ -256,7 +257,7 @@ class Model:
         file.parent.mkdir(parents=True, exist_ok=True)
         trainer = self._trainer
         arrays, agent = trainer.agent.to_arrays(trainer.state)
-        config = self._config(max(trainer.clock.horizon, self.settings.least_steps.steps)).to_dict()
+        config = self._config(max(trainer.clock.horizon, self.settings.minimum_steps.steps)).to_dict()
         spaces = describe_spaces(self.observation_space, self.action_space)
         clock = trainer.clock._asdict()
         write_snapshot(

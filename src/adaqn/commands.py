@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from adaqn.agents import algorithm, algorithms
+from adaqn.agents.registry import algorithm, algorithm_names
 from adaqn.analysis.video import checked_video_path, record_video
 from adaqn.api import Model, open_run
 from adaqn.errors import UserError
@@ -65,7 +65,7 @@ def add_run_flags(group: Any, base: Mapping[str, Any]) -> None:
     defaults = {f.name: f.default for f in dataclasses.fields(RunConfig)}
     for name, (kind, text) in _RUN_FLAGS.items():
         if name == "algo":
-            text = f"{text}: {', '.join(algorithms())}"
+            text = f"{text}: {', '.join(algorithm_names())}"
         value = base.get(name, defaults[name])
         shown = "" if value in (None, dataclasses.MISSING) else f" (default: {value})"
         _add_flag(group, name, kind, text + shown)

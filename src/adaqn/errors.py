@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import math
 from collections.abc import Iterable
 
 
@@ -38,34 +37,3 @@ def unknown_name(kind: str, given: object, allowed: Iterable[str]) -> UserError:
     """The error for a name that does not exist."""
     names = sorted(allowed)
     return UserError(f"unknown {kind} {given!r}{nearest(str(given), names)} (allowed: {', '.join(names)})")
-
-
-def number(what: str, given: object, low: float = -math.inf, high: float = math.inf) -> float:
-    """The given value as a finite number within [low, high]; text such as "1e-3", which YAML keeps, is read."""
-    try:
-        value = float(given)  # type: ignore[arg-type]
-    except (TypeError, ValueError, OverflowError):
-        raise UserError(f"{what} must be a number, but got {given!r}") from None
-    if isinstance(given, bool) or not (math.isfinite(value) and low <= value <= high):
-        raise UserError(f"{what} must be a finite number{_limits(low, high)}, but got {given!r}")
-    return value
-
-
-def count(what: str, given: object, low: int = 0) -> int:
-    """The given value as a whole number of at least `low`."""
-    # A whole number stays one: as a float, the last digits of a large seed would be lost.
-    if isinstance(given, int) and not isinstance(given, bool) and abs(given) < 2**63:
-        value: float = given
-    else:
-        value = number(what, given)
-    if value != int(value) or value < low:
-        raise UserError(f"{what} must be a whole number of at least {low}, but got {given!r}")
-    return int(value)
-
-
-def _limits(low: float, high: float) -> str:
-    if math.isinf(low) and math.isinf(high):
-        return ""
-    if math.isinf(high):
-        return f" of at least {low:g}"
-    return f" between {low:g} and {high:g}"

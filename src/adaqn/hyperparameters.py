@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, get_args
 
-from adaqn.errors import UserError, count, nearest, number, unknown_name
+from adaqn.checks import count, number
+from adaqn.errors import UserError, nearest, unknown_name
 
 ActivationName = Literal[
     "celu",

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import yaml
 
-from adaqn.errors import UserError, count, number, unknown_name
+from adaqn.checks import count, number
+from adaqn.errors import UserError, unknown_name
 from adaqn.hyperparameters import ACTIVATIONS, LOSSES, OPTIMIZERS, Convolution, Hyperparameters
 
 if TYPE_CHECKING:
@@ -156,6 +157,20 @@ class SearchSpace:
                         layers, of_layer = space[f"{section}.layers"], space[f"{section}.{name}"]
                         space.add(GreaterThanCondition(of_layer, layers, 0))
         return space
+
+    def largest(self) -> Hyperparameters:
+        """The member with the most parameters: many units, and few convolutions that make the image smaller."""
+        convolutions: tuple[Convolution, ...] = ()
+        if (of := self.convolutions) is not None:
+            convolutions = (Convolution(of.channels[1], of.kernel[1], of.stride[0]),) * of.layers[0]
+        return self.fixed.replace(
+            activation=self.activation[0],
+            optimizer=self.optimizer[0],
+            loss=self.loss[0],
+            learning_rate=self.learning_rate[0],
+            hidden=(self.hidden.neurons[1],) * self.hidden.layers[1],
+            convolutions=convolutions,
+        )
 
     @property
     def dimensions(self) -> int:

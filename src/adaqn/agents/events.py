@@ -1,40 +1,34 @@
-"""What an agent tells of what it did, for the files and the screen."""
+"""What an agent reports of what it did, for the files, the screen and callbacks."""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from adaqn.errors import UserError
+from adaqn.evolution import Descendant
 from adaqn.hyperparameters import Hyperparameters
 
 
 class TargetUpdate(NamedTuple):
     """The target was renewed: who became target, and the ensemble since the last time.
 
-    Where the target is renewed with every update, this sums up all of them since the last time.
+    Where the target is renewed with every update, this sums up all of them since the last event.
     """
 
     step: int
     target: int  # the target member, or the first of them
     cumulated_loss: tuple[float, ...]  # [K] inf for a diverged member
-    acted: tuple[float, ...]  # [K] how often each chose the action, or its share in training the actor
+    acted: tuple[float, ...]  # [K] actions chosen by each, or its share in training the actor
     newly_diverged: tuple[int, ...]  # members found diverged since the last time
     selected: tuple[float, ...] | None = None  # [K] share of the updates with it in the target, where that is many
 
 
-class Newcomer(NamedTuple):
-    """A member of a generation and where it comes from."""
-
-    hyperparameters: Hyperparameters
-    parent: int | None  # the slot of the member that it descends from, or is
-    mutation: str | None  # None: the same member as before
-
-
 class Generation(NamedTuple):
-    """Members were replaced by children of others."""
+    """Some members were replaced by children of others."""
 
     step: int
     number: int
-    members: tuple[Newcomer, ...]  # [K]
+    members: tuple[Descendant, ...]  # [K]
 
 
 class MemberEvaluation(NamedTuple):
@@ -69,4 +63,10 @@ class TrialStart(NamedTuple):
     keeps_replay: bool
 
 
-Event = TargetUpdate | Generation | MemberEvaluation | TrialEnd | TrialStart
+class Failure(NamedTuple):
+    """Nothing can be learned any more. It ends the run, or the trial of a search."""
+
+    error: UserError  # what the run ends with
+
+
+Event = TargetUpdate | Generation | MemberEvaluation | TrialEnd | TrialStart | Failure

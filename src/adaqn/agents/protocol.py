@@ -1,24 +1,28 @@
 """What the loop needs of an algorithm.
 
 An agent holds only what is fixed for a run; all that learning changes is in its state, which goes in and comes out.
-It says what is due (`plan`) and the loop does it, so that algorithms with very different rhythms share one loop.
-Randomness comes in as a generator that the loop owns and saves; compiled functions get numbers drawn from it, because
-on a CPU drawing a few inside takes a tenth of the whole step.
+The agent says what is due (`plan`) and the loop does it, so that algorithms with very different rhythms share one
+loop. Randomness comes in as a generator that the loop owns and saves; compiled functions get numbers drawn from it,
+because on a CPU drawing a few inside takes a tenth of the whole step.
 """
 
 from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from adaqn.agents.events import Event
+from adaqn.agents.events import Event, Failure
 from adaqn.envs.environments import FinishedEpisode
 from adaqn.hyperparameters import Hyperparameters
 from adaqn.networks.network import Network
 from adaqn.replay.protocol import Batch
+
+State = TypeVar("State")
+Arrays = dict[str, np.ndarray]
+Json = dict[str, Any]
 
 
 class Clock(NamedTuple):
@@ -27,19 +31,19 @@ class Clock(NamedTuple):
     step: int = 0  # environment steps taken
     settled: int = 0  # up to which step all that was due has been done
     horizon: int = 0  # length of the run that schedules "until the end" refer to
-    began: int = 0  # the step at which the replay buffer was empty
+    replay_start: int = 0  # the step at which the replay buffer was empty
 
 
 class Operation(enum.Enum):
     """Something that is due between two steps of the environment."""
 
     UPDATE = enum.auto()  # one gradient step of every member on a fresh batch
-    ACTOR_UPDATE = enum.auto()  # the same, and then one of the actor on that batch
-    TARGET_UPDATE = enum.auto()  # choose the target member and renew the target, or sum up how often it was done
-    GENERATION = enum.auto()  # a target update, and members are replaced by children of others
+    ACTOR_UPDATE = enum.auto()  # the same, followed by one of the actor on that batch
+    TARGET_UPDATE = enum.auto()  # choose the target member and renew the target, or report how often it was chosen
+    GENERATION = enum.auto()  # a target update, after which some members are replaced by children of others
     EPISODE_END = enum.auto()  # an episode in the evaluation of one member is over
     NEXT_MEMBER = enum.auto()  # the evaluation of one member is over, that of another begins
-    NEW_TRIAL = enum.auto()  # a search gives up its agent and starts another
+    NEW_TRIAL = enum.auto()  # a search drops its agent and starts another
 
     @property
     def needs_batch(self) -> bool:
@@ -51,124 +55,94 @@ class MemberReport(NamedTuple):
     """One member as a user wants to see it."""
 
     hyperparameters: Hyperparameters
-    cumulated_loss: float  # at the last target update, by which the target was chosen
+    cumulated_loss: float  # the loss by which the target was last chosen
     selected: float  # share of the target updates in which it was chosen
-    selections: int  # how many these were
+    selections: int  # number of these
     diverged: bool
+
+
+class Report(NamedTuple):
+    """What an agent tells about its state, for the screen and the logs."""
+
+    members: tuple[MemberReport, ...]
+    target: int  # the member that the target is computed from, or the first of them
+    generation: int  # of the member whose policy is used, as numbered in members.jsonl
+    metrics: dict[str, float]  # scalars for the logs by their tags (`train/loss`, `ada/...`)
+    lines: tuple[str, ...] = ()  # what the table of the members does not tell
 
 
 class PolicyWeights(NamedTuple):
     """The learned policy as a network, for use without the agent."""
 
-    # The action with the largest output, or the tanh of the first half of the outputs.
-    kind: Literal["greedy", "tanh-gaussian"]
+    # The action with the largest output; the tanh of the first half of the outputs; the tanh of the outputs.
+    kind: Literal["greedy", "tanh-gaussian", "tanh"]
     network: Network
     parameters: np.ndarray  # [P]
     hyperparameters: Hyperparameters  # that it was trained with
 
 
-class Agent(Protocol):
-    """An algorithm: pure transitions of a state that the loop carries and never looks into."""
-
-    @property
-    def batch_size(self) -> int: ...
-
-    @property
-    def n_steps(self) -> int: ...
+class Agent(Protocol[State]):
+    """Pure transitions of a state that the loop carries and never looks into."""
 
     @property
     def parameter_bytes(self) -> int:
         """Memory that the state takes, for the estimate before a run."""
         ...
 
-    @property
-    def extra_tables(self) -> tuple[str, ...]:
-        """What a run directory of it has besides the usual: `evaluations` of its members, `trials`."""
-        ...
-
-    @property
-    def sums_up_selections(self) -> bool:
-        """Whether its `TargetUpdate` events sum up many updates, with the share of each member."""
-        ...
-
-    def describe(self) -> list[str]:
-        """Lines that tell before a run starts what it is going to do, if that is not plain."""
-        ...
-
-    def conclude(self, state: Any) -> list[str]:
-        """Lines that tell what came of a run besides how its members did."""
-        ...
-
-    def init(self, seed: int) -> Any:
+    def init(self, seed: int) -> State:
         """The state at step 0."""
         ...
 
-    def plan(self, state: Any, clock: Clock, ended: np.ndarray) -> tuple[Operation, ...]:
-        """What is due in the steps (settled, step], in order; `ended` tells whose episode just ended. [n_envs]"""
+    def plan(self, state: State, clock: Clock, ended: np.ndarray) -> tuple[Operation, ...]:
+        """The operations due in the steps (settled, step], in order; `ended` marks finished episodes. [n_envs]"""
         ...
 
     def act(
-        self, state: Any, observations: np.ndarray, clock: Clock, rng: np.random.Generator
-    ) -> tuple[Any, np.ndarray]:
-        """The actions of the behaviour policy. [n_envs, ...]"""
+        self, state: State, observations: np.ndarray, clock: Clock, rng: np.random.Generator
+    ) -> tuple[State, np.ndarray | Failure]:
+        """The actions of the behaviour policy [n_envs, ...], or why there can be none."""
         ...
 
     def update(
-        self, state: Any, operation: Operation, batch: Batch[np.ndarray], clock: Clock, rng: np.random.Generator
-    ) -> Any:
-        """An operation that learns from a batch."""
-        ...
-
-    def update_and_act(
         self,
-        state: Any,
+        state: State,
         operation: Operation,
         batch: Batch[np.ndarray],
-        observations: np.ndarray,
         clock: Clock,
         rng: np.random.Generator,
-    ) -> tuple[Any, np.ndarray]:
-        """`update`, then `act`, in one dispatch."""
+        act_on: np.ndarray | None = None,
+    ) -> tuple[State, np.ndarray | Failure | None]:
+        """Learn from a batch; with observations `act_on`, also choose the next actions, in the same dispatch."""
         ...
 
     def perform(
-        self, state: Any, operation: Operation, clock: Clock, rng: np.random.Generator
-    ) -> tuple[Any, tuple[Event, ...]]:
-        """Do an operation that needs no batch, and report it."""
+        self, state: State, operation: Operation, clock: Clock, rng: np.random.Generator
+    ) -> tuple[State, tuple[Event, ...]]:
+        """Carry out an operation that needs no batch, and report it."""
         ...
 
-    def episodes_ended(self, state: Any, episodes: Sequence[FinishedEpisode], clock: Clock) -> Any:
+    def episodes_ended(self, state: State, episodes: Sequence[FinishedEpisode], clock: Clock) -> State:
         """Take note of the training episodes that ended in the last step, of which there is at least one."""
         ...
 
-    def policy(self, state: Any, observations: np.ndarray, rng: np.random.Generator | None, clock: Clock) -> np.ndarray:
+    def policy(
+        self, state: State, observations: np.ndarray, rng: np.random.Generator | None, clock: Clock
+    ) -> np.ndarray:
         """The actions of the learned policy: greedy without a generator, exploring with one. [n, ...]"""
         ...
 
-    def policy_weights(self, state: Any) -> PolicyWeights:
-        """What `policy` computes its actions with when it is greedy."""
+    def policy_weights(self, state: State) -> PolicyWeights:
+        """The network that `policy` computes its greedy actions with."""
         ...
 
-    def generation(self, state: Any) -> int:
-        """Of the members there are, the number by which `members.jsonl` has the one whose policy it is."""
+    def report(self, state: State, clock: Clock) -> Report:
+        """The members as they stand, and scalars for the logs."""
         ...
 
-    def target_member(self, state: Any) -> int:
-        """The member that the target is computed from, or the first of them."""
-        ...
-
-    def metrics(self, state: Any, clock: Clock) -> dict[str, float]:
-        """Scalars for the logs, under their tags (`train/loss`, `ada/...`)."""
-        ...
-
-    def report(self, state: Any) -> tuple[MemberReport, ...]:
-        """The members as they stand."""
-        ...
-
-    def to_arrays(self, state: Any) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    def to_arrays(self, state: State) -> tuple[Arrays, Json]:
         """All of the state as named arrays and JSON."""
         ...
 
-    def from_arrays(self, arrays: dict[str, np.ndarray], meta: dict[str, Any]) -> Any:
-        """The state that `to_arrays` was given."""
+    def from_arrays(self, arrays: Arrays, meta: Json) -> State:
+        """The inverse of `to_arrays`."""
         ...

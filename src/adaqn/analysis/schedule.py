@@ -6,7 +6,7 @@ from pathlib import Path
 
 import yaml
 
-from adaqn.agents.catalogue import Scheduled
+from adaqn.agents.core.population import Scheduled
 from adaqn.errors import UserError
 from adaqn.hyperparameters import Hyperparameters
 from adaqn.runs.config import schedule_values

@@ -13,7 +13,8 @@ import gymnasium
 import numpy as np
 from PIL import Image
 
-from adaqn.errors import UserError, count, number, unknown_name
+from adaqn.checks import count, number
+from adaqn.errors import UserError, unknown_name
 from adaqn.training.evaluation import EvaluationResult, Policy, evaluate_policy
 
 DEFAULT_FPS = 30.0

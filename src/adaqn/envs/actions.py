@@ -18,3 +18,11 @@ def environment_actions(space: spaces.Space[Any], actions: np.ndarray) -> np.nda
     share = 0.5 * (actions.astype(space.dtype) + 1.0)
     # Not low + share * (high - low), whose difference can overflow; and rounding must not lead out of the Box.
     return np.clip(share * space.high + (1.0 - share) * space.low, space.low, space.high).astype(space.dtype)
+
+
+def random_actions(space: spaces.Space[Any], rng: np.random.Generator, count: int) -> np.ndarray:
+    """Uniform actions as agents choose them: numbers from 0, or vectors in [-1, 1]. [count, ...]"""
+    if isinstance(space, spaces.Discrete):
+        return rng.integers(int(space.n), size=count)
+    assert isinstance(space, spaces.Box), "checked when the environment was taken"
+    return rng.uniform(-1.0, 1.0, (count, *space.shape)).astype(np.float32)

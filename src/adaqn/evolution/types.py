@@ -21,12 +21,17 @@ class Origin(NamedTuple):
     mutate: bool
 
 
-class Child(NamedTuple):
-    """The next member of a slot."""
+class Descendant(NamedTuple):
+    """The next member of a slot, and where it comes from."""
 
     hyperparameters: Hyperparameters
-    parent: int  # the slot of the member that it descends from, or is
-    mutation: str | None  # None: the same member as before
+    parent: int | None  # slot of the member that it descends from, or is; None for a member without parents
+    mutation: str | None  # None: not mutated, so it is the parent itself or has none
+
+    @property
+    def is_new(self) -> bool:
+        """Whether it takes the place of another member."""
+        return self.mutation is not None
 
 
 class ExploitRule(Protocol):

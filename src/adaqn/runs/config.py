@@ -11,16 +11,17 @@ from typing import Any
 
 import yaml
 
-from adaqn.agents import algorithm
-from adaqn.agents.catalogue import Population, Scheduled
+from adaqn.agents.core.population import Population, Scheduled
+from adaqn.agents.registry import Algorithm, algorithm
 from adaqn.envs.making import observation_shape_of
-from adaqn.errors import UserError, count, unknown_name
+from adaqn.checks import count
+from adaqn.errors import UserError, unknown_name
 from adaqn.hyperparameters import Hyperparameters, grid, members_from
 from adaqn.space import SearchSpace, space_from
 
 CONFIG_VERSION = 1
 # Watching a run does not change it, so these may differ between a run and its resumption.
-OF_WATCHING = ("log_interval", "checkpoint_interval", "eval_interval", "eval_episodes", "wandb_project")
+OBSERVATION_SETTINGS = ("log_interval", "checkpoint_interval", "eval_interval", "eval_episodes", "wandb_project")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +29,7 @@ class RunConfig:
     """One (method, environment, seed), complete. `settings` are those of the algorithm."""
 
     algo: str
+    base: str | None = None  # what a search tries, where it is not its usual one
     env: str | None  # None: an environment object that a program passed, which no file can name
     env_kwargs: Mapping[str, Any] = field(default_factory=dict)
     steps: int
@@ -51,7 +53,7 @@ class RunConfig:
             set_field(name, count(name, getattr(self, name), low=1))
         if self.eval_interval is not None:
             set_field("eval_interval", count("eval_interval", self.eval_interval, low=1))
-        least = self.settings.least_steps
+        least = self.settings.minimum_steps
         if self.steps < least.steps:
             raise UserError(f"a run of {self.steps} steps is too short: {least.reason}")
 
@@ -72,7 +74,7 @@ class RunConfig:
         for name in ("env", "steps"):
             if name not in values:
                 raise UserError(f"{source} does not say {name}, which every run needs")
-        chosen = algorithm(values.setdefault("algo", "adadqn"))
+        chosen = algorithm(values.setdefault("algo", "adadqn"), values.get("base"))
         values["settings"] = chosen.configure(as_mapping("settings", values.get("settings")))
         given = population_from(values.get("members"), values.get("space"), values.get("schedule"))
         seed = count("seed", values.get("seed", 0))
@@ -85,13 +87,19 @@ class RunConfig:
         values |= chosen.population(given, values["settings"], seed, observation_shape)._asdict()
         return cls(**values)
 
+    @property
+    def algorithm(self) -> Algorithm:
+        """What the name of the algorithm stands for."""
+        return algorithm(self.algo, self.base)
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values, complete, in the order of the fields."""
         values: dict[str, Any] = {"version": CONFIG_VERSION}
         for f in dataclasses.fields(self):
             values[f.name] = getattr(self, f.name)
         values["env_kwargs"] = dict(self.env_kwargs)
-        values["settings"] = dataclasses.asdict(self.settings)
+        settings = dataclasses.asdict(self.settings)
+        values["settings"] = {k: list(v) if isinstance(v, tuple) else v for k, v in settings.items()}
         values["members"] = [member.to_dict() for member in self.members] or None  # a search draws its own
         values["space"] = None if self.space is None else self.space.to_dict()
         values["schedule"] = schedule_values(self.schedule)
@@ -106,7 +114,7 @@ class RunConfig:
 
     def differences(self, other: Mapping[str, Any]) -> list[str]:
         """The entries that matter to the result and differ from those of another configuration's `to_dict`."""
-        mine = {name: value for name, value in self.to_dict().items() if name not in OF_WATCHING}
+        mine = {name: value for name, value in self.to_dict().items() if name not in OBSERVATION_SETTINGS}
         return [name for name, value in mine.items() if other.get(name) != value]
 
 

@@ -20,7 +20,6 @@ from rich.text import Text
 from adaqn.agents.events import Event, Generation, TargetUpdate, TrialEnd
 from adaqn.runs.labels import member_labels
 from adaqn.runs.tables import facts_table, members_table, outcome_table, space_label
-from adaqn.training.callbacks import target_member
 from adaqn.training.observers import Observer
 
 if TYPE_CHECKING:
@@ -65,8 +64,8 @@ class ProgressLine(Observer):
         step, now = trainer.clock.step, self._timer()
         self.begun = (now, step)
         self.end = trainer.clock.horizon if self._end is None else self._end
-        self.target = target_member(trainer)
-        self._labels = member_labels([r.hyperparameters for r in trainer.agent.report(trainer.state)])
+        self.target = trainer.report().target
+        self._labels = member_labels([r.hyperparameters for r in trainer.report().members])
         self._marks: deque[tuple[float, int]] = deque([self.begun])
         self._last_look = self.begun
         if self.console.is_terminal and not self.console.is_dumb_terminal:
@@ -177,7 +176,7 @@ class DivergenceWarning(Observer):
         """Warn once of each."""
         if isinstance(event, TargetUpdate):
             for member in event.newly_diverged:
-                hyperparameters = trainer.agent.report(trainer.state)[member].hyperparameters.to_dict()
+                hyperparameters = trainer.report().members[member].hyperparameters.to_dict()
                 warnings.warn(
                     f"step {event.step}: member {member} diverged and takes no part any more: {hyperparameters}",
                     RuntimeWarning,
@@ -228,7 +227,7 @@ class ConsoleReporter(Observer):
         self.console.print(facts_table(facts))
         for note in self.notes:
             self.console.print(note)
-        members = [report.hyperparameters for report in trainer.agent.report(trainer.state)]
+        members = [report.hyperparameters for report in trainer.report().members]
         self.console.print(members_table(members, self.gamma, self.console.width))
         self._progress.on_start(trainer)
         self._running = True
@@ -265,7 +264,7 @@ class ConsoleReporter(Observer):
             f"{step - first:,} steps in {duration_label(seconds)} ({speed:,.0f} steps/s), "
             f"{trainer.episodes:,} episodes, return {return_label(trainer)}"
         )
-        reports = trainer.agent.report(trainer.state)
+        reports = trainer.report().members
         console.print(outcome_table(reports, self._progress.target))
         for line in self.conclusion():
             console.print(line)

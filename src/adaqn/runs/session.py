@@ -43,7 +43,8 @@ class RunSession:
                 checkpoint_interval=config.checkpoint_interval,
                 wandb_project=config.wandb_project,
                 config=config,
-                extra_tables=trainer.agent.extra_tables,
+                extra_tables=config.algorithm.tables,
+                sums_up_selections=config.algorithm.sums_up_selections,
             )
 
     @classmethod
@@ -101,7 +102,7 @@ class RunSession:
         if self.config.eval_interval is None:
             return []
         # Where members are evaluated one by one, the usual table is theirs.
-        evaluated = "evaluations" in self.trainer.agent.extra_tables
+        evaluated = "evaluations" in self.config.algorithm.tables
         callback = EvalCallback(
             n_eval_episodes=self.config.eval_episodes,
             eval_freq=self.config.eval_interval,
@@ -123,8 +124,8 @@ class RunSession:
                     gamma=self.config.settings.gamma,
                     memory=Memory(self.trainer.replay.nbytes, self.trainer.agent.parameter_bytes),
                     run_directory=None if self.directory is None else self.directory.path,
-                    notes=self.trainer.agent.describe(),
-                    conclusion=lambda: self.trainer.agent.conclude(self.trainer.state),
+                    notes=list(self.trainer.report().lines),
+                    conclusion=lambda: list(self.trainer.report().lines),
                 )
             ]
         return [ProgressLine(self.config.steps)] if self._output.progress_bar else [DivergenceWarning()]

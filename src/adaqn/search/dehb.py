@@ -31,7 +31,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from adaqn.errors import CheckpointError, count
+from adaqn.checks import count
+from adaqn.errors import CheckpointError
 from adaqn.search import hyperband
 from adaqn.search.hyperband import Bracket
 from adaqn.search.protocol import (

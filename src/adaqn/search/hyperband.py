@@ -14,7 +14,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from adaqn.errors import UserError, count
+from adaqn.checks import count
+from adaqn.errors import UserError
 
 
 class Rung(NamedTuple):

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from adaqn.errors import CheckpointError, count
+from adaqn.checks import count
+from adaqn.errors import CheckpointError
 from adaqn.search.protocol import (
     Trial,
     frozen_vector,

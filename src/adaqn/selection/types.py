@@ -7,30 +7,36 @@ is equally likely to be any of them, the two largest any pair, so K numbers make
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-import jax
-import jax.numpy as jnp
-from jax import Array
+if TYPE_CHECKING:  # the command line lists the names of the rules without waiting for JAX
+    from jax import Array
 
 
 class Selection(NamedTuple):
     """The chosen members. S of them, with weights that add up to 1."""
 
-    members: Array  # [S] int32
+    members: Array  # [S] int32, the best first
     weights: Array  # [S] float32
 
-
-# (uniforms [K], cumulated losses [K], alive [K], size S) -> Selection. A member that is not alive must not be chosen
-# while enough others live.
-TargetRule = Callable[[Array, Array, Array, int], Selection]
-# (uniforms [1 + K], probability of exploring [], cumulated losses [K], alive [K], target) -> as many members as the
-# target has. [S]
-BehaviourRule = Callable[[Array, Array, Array, Array, Selection], Array]
+    def leading(self, size: int) -> Selection:
+        """The first members alone."""
+        return Selection(self.members[:size], self.weights[:size])
 
 
-def largest(values: Array, size: int) -> Array:
-    """The indices of the `size` largest values, largest first; of one alone without sorting, which is slow. [S]"""
-    if size == 1:
-        return jnp.argmax(values, keepdims=True).astype(jnp.int32)
-    return jax.lax.top_k(values, size)[1].astype(jnp.int32)
+class TargetRule(NamedTuple):
+    """Chooses the members that the target is made of."""
+
+    # (uniforms [K], cumulated losses [K], alive [K], size S) -> Selection. A member that is not alive must not be
+    # chosen while enough others live, and has no weight in a mixture.
+    select: Callable[[Array, Array, Array, int], Selection]
+    mixture: bool  # the target averages all members by their weights, instead of using the first one or the first pair
+
+    def target_size(self, leading: int, members: int) -> int:
+        """How many members make up a target for which one or two would do."""
+        return members if self.mixture else leading
+
+
+# (uniforms [1 + K], probability of exploring [], cumulated losses [K], alive [K], leading target members) -> as many
+# members as these are. [S]
+BehaviourRule: TypeAlias = "Callable[[Array, Array, Array, Array, Selection], Array]"

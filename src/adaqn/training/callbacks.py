@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import gymnasium
 import numpy as np
 
-from adaqn.errors import UserError, count, number
+from adaqn.checks import count, number
+from adaqn.errors import UserError
 from adaqn.training.base_callback import BaseCallback, CallbackList, FunctionCallback, Model, as_callback
 from adaqn.training.evaluation import EvaluationLog, EvaluationResult, episode_seed, evaluate_policy
 
@@ -94,8 +95,8 @@ class EvalCallback(BaseCallback):
         result = self.evaluate()
         self.last_mean_reward = result.mean
         if self._log is not None:
-            generation = self.trainer.agent.generation(self.trainer.state)
-            self._log.append(self.num_timesteps, generation, target_member(self.trainer), result)
+            report = self.trainer.report()
+            self._log.append(self.num_timesteps, report.generation, report.target, result)
         if self.verbose >= 1:
             print(
                 f"step {self.num_timesteps:,}: return {result.mean:.2f} ± {result.std:.2f} "
@@ -224,8 +225,3 @@ class StopTrainingOnReturn(BaseCallback):
 def crossed(period: int, before: int, now: int) -> bool:
     """Whether a multiple of the period lies in (before, now]; several environments can step over it."""
     return now // period > before // period
-
-
-def target_member(trainer: Trainer) -> int:
-    """The index of the current target member."""
-    return trainer.agent.target_member(trainer.state)

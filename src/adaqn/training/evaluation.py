@@ -12,7 +12,8 @@ from typing import Any, Protocol
 import gymnasium
 import numpy as np
 
-from adaqn.errors import EnvironmentFault, UserError, count
+from adaqn.checks import count
+from adaqn.errors import EnvironmentFault, UserError
 
 EVALUATION_COLUMNS = ("step", "generation", "member", "return", "length")
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from adaqn.agents.events import Event, TrialStart
-from adaqn.agents.protocol import Agent, Clock, Operation
+from adaqn.agents.events import Event, Failure, TrialStart
+from adaqn.agents.protocol import Agent, Clock, Operation, Report
 from adaqn.envs.environments import Environments
 from adaqn.envs.episode import EpisodePosition
 from adaqn.errors import EnvironmentFault
@@ -23,8 +23,11 @@ RECENT = 100  # episodes over which the training return is averaged in logs
 class Trainer:
     """All that a run is: the agent's state, the replay buffer, the generators, the environments and the clock."""
 
-    def __init__(self, agent: Agent, environments: Environments, replay: Replay, seed: int) -> None:
+    def __init__(
+        self, agent: Agent[Any], environments: Environments, replay: Replay, batch_size: int, seed: int
+    ) -> None:
         self.agent = agent
+        self.batch_size = batch_size
         self.environments = environments
         self.replay = replay
         self.seed = seed
@@ -51,11 +54,15 @@ class Trainer:
         self.pending = ()
 
     def leave_run(self) -> None:
-        """Go on from here as another run, with an empty replay buffer and in new episodes; what was due is let be."""
-        self.clock = self.clock._replace(settled=self.clock.step, began=self.clock.step)
+        """Go on from here as another run, with an empty replay buffer and in new episodes; pending operations are dropped."""
+        self.clock = self.clock._replace(settled=self.clock.step, replay_start=self.clock.step)
         self.pending = ()
         self._ended[:] = False
         self._started = False
+
+    def report(self) -> Report:
+        """The members as they stand, and scalars for the logs."""
+        return self.agent.report(self.state, self.clock)
 
     def stop(self, reason: str) -> None:
         """End the run after the current step, as if it were its last."""
@@ -106,23 +113,28 @@ class Trainer:
                 self.pending = due[done:]
                 return None
             if operation.needs_batch:
-                self.state = agent.update(self.state, operation, self._batch(), clock, self._agent_rng)
+                self.state, _ = agent.update(self.state, operation, self._batch(), clock, self._agent_rng)
             else:
                 self.state, events = agent.perform(self.state, operation, clock, self._agent_rng)
                 self._tell(events, observers)
-        actions = np.zeros(0)
+        actions: np.ndarray | Failure | None = None
+        observations = self.environments.observations
         if fused:
-            self.state, actions = agent.update_and_act(
-                self.state, due[-1], self._batch(), self.environments.observations, clock, self._agent_rng
+            self.state, actions = agent.update(
+                self.state, due[-1], self._batch(), clock, self._agent_rng, act_on=observations
             )
         elif act:
-            self.state, actions = agent.act(self.state, self.environments.observations, clock, self._agent_rng)
+            self.state, actions = agent.act(self.state, observations, clock, self._agent_rng)
+        if isinstance(actions, Failure):
+            raise actions.error
         self.clock = clock._replace(settled=clock.step)
-        return actions
+        return np.zeros(0) if actions is None else actions
 
     def _tell(self, events: Sequence[Event], observers: Sequence[Observer]) -> None:
         """Tell what an operation did; a trial begins in new episodes."""
         for event in events:
+            if isinstance(event, Failure):
+                raise event.error
             if isinstance(event, TrialStart):
                 self.replay.cut(range(self.environments.count))
                 if not event.keeps_replay:
@@ -134,7 +146,7 @@ class Trainer:
 
     def _batch(self) -> Any:
         self.updates += 1
-        return self.replay.sample(self._replay_rng, self.agent.batch_size)
+        return self.replay.sample(self._replay_rng, self.batch_size)
 
     def _step(self, actions: np.ndarray, observers: Sequence[Observer]) -> None:
         environments = self.environments

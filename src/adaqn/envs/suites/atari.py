@@ -17,7 +17,8 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.envs.registration import EnvSpec
 
-from adaqn.errors import UserError, number
+from adaqn.checks import number
+from adaqn.errors import UserError
 
 if TYPE_CHECKING:
     from ale_py import ALEInterface

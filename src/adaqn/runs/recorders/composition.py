@@ -49,13 +49,14 @@ def recorders_for(
     checkpoint_interval: int,
     wandb_project: str | None = None,
     config: RunConfig | None = None,  # shown by W&B, and checked when a run is resumed
-    extra_tables: Collection[str] = (),  # of the agent
+    extra_tables: Collection[str] = (),  # of the algorithm
+    sums_up_selections: bool = False,  # whether a row of selection.csv sums up many target updates
 ) -> RunRecorders:
     """The recorders of a run, new or resumed; intervals are in environment steps."""
     stopwatch = Stopwatch()
     tables: list[ExactRecorder] = [
         EpisodesRecorder(ExactFile(directory.episodes)),
-        SelectionRecorder(ExactFile(directory.selection)),
+        SelectionRecorder(ExactFile(directory.selection), sums_up_selections),
         MembersRecorder(ExactFile(directory.members)),
     ]
     if "evaluations" in extra_tables:

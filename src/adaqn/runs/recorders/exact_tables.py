@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from adaqn.agents.events import Event, Generation, MemberEvaluation, Newcomer, TargetUpdate, TrialEnd
+from adaqn.agents.events import Event, Generation, MemberEvaluation, TargetUpdate, TrialEnd
+from adaqn.evolution import Descendant
 from adaqn.runs.recorders.exact_file import ExactFile
 from adaqn.training.observers import Episode, Observer
 
@@ -55,10 +56,14 @@ class SelectionRecorder(ExactRecorder):
     Where a row sums up many target updates, it also has the share of them in which each member was chosen.
     """
 
+    def __init__(self, file: ExactFile, sums_up: bool = False) -> None:
+        super().__init__(file)
+        self._sums_up = sums_up
+
     def first_line(self, trainer: Trainer) -> str:
         """The header."""
-        members = range(len(trainer.agent.report(trainer.state)))
-        names = ("loss", "acted", "selected") if trainer.agent.sums_up_selections else ("loss", "acted")
+        members = range(len(trainer.report().members))
+        names = ("loss", "acted", "selected") if self._sums_up else ("loss", "acted")
         return ",".join(["step", "target", *(f"{name}_{k}" for name in names for k in members)]) + "\n"
 
     def on_event(self, trainer: Trainer, event: Event) -> None:
@@ -78,9 +83,9 @@ class MembersRecorder(ExactRecorder):
 
     def first_line(self, trainer: Trainer) -> str:
         """The members as they were given, which have no parents."""
-        report = trainer.agent.report(trainer.state)
-        newcomers = tuple(Newcomer(member.hyperparameters, None, None) for member in report)
-        return _generation_line(Generation(trainer.clock.step, 0, newcomers))
+        report = trainer.report().members
+        members = tuple(Descendant(member.hyperparameters, None, None) for member in report)
+        return _generation_line(Generation(trainer.clock.step, 0, members))
 
     def on_event(self, trainer: Trainer, event: Event) -> None:
         """Write the line of a generation."""

@@ -89,5 +89,5 @@ class ProgressRecorder(Observer):
             "rollout/ep_rew_mean": statistics.fmean(e.total for e in recent) if recent else None,
             "rollout/ep_len_mean": statistics.fmean(e.length for e in recent) if recent else None,
             "train/n_updates": trainer.updates,
-            **trainer.agent.metrics(trainer.state, trainer.clock),
+            **trainer.report().metrics,
         }

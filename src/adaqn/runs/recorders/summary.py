@@ -41,7 +41,7 @@ class SummaryWriter(Observer):
 
     def _summary(self, trainer: Trainer) -> dict[str, Any]:
         episodes = read_episodes(self._directory.episodes)
-        report = trainer.agent.report(trainer.state)
+        report = trainer.report().members
         return {
             "steps": trainer.clock.step,
             "episodes": trainer.episodes,

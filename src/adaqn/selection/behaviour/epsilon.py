@@ -5,7 +5,8 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jax import Array
 
-from adaqn.selection.types import Selection, largest
+from adaqn.selection.draws import largest
+from adaqn.selection.types import Selection
 
 
 def draw(uniforms: Array, epsilon: Array, losses: Array, alive: Array, target: Selection) -> Array:

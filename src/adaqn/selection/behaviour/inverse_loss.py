@@ -5,7 +5,8 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jax import Array
 
-from adaqn.selection.types import Selection, largest
+from adaqn.selection.draws import largest
+from adaqn.selection.types import Selection
 
 SMALL = 1e-6  # keeps the weights finite, and equal just after the losses were reset
 

@@ -1,4 +1,4 @@
-"""How members are replaced by others in the midst of a run: by generations in a space, or by a schedule."""
+"""How members are replaced by others during a run: by generations in a space, or by a schedule."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Protocol
 
 import numpy as np
 
-from adaqn.agents.catalogue import Population, Scheduled
-from adaqn.agents.evolution_settings import EvolutionSettings
+from adaqn.agents.core.population import Population, Scheduled
+from adaqn.agents.core.settings import EvolutionSettings
 from adaqn.ensemble import Ensemble, GroupState, fresh_members
-from adaqn.evolution import Child, next_generation
+from adaqn.evolution import Descendant, next_generation
 from adaqn.evolution.inheritance import inherit
 from adaqn.hyperparameters import Hyperparameters
 from adaqn.space import SearchSpace
 
 
 class Evolution(Protocol):
-    """Says when members are replaced, and by whom."""
+    """Decides when members are replaced, and by whom."""
 
     def due(self, step: int, members: Sequence[Hyperparameters]) -> bool:
         """Whether members are replaced at this step, if these are the ones there."""
@@ -26,7 +26,7 @@ class Evolution(Protocol):
 
     def children(
         self, rng: np.random.Generator, members: Sequence[Hyperparameters], fitness: np.ndarray, step: int
-    ) -> tuple[Child, ...]:
+    ) -> tuple[Descendant, ...]:
         """The next member of every slot, from the fitness of those there are (lower is better). [K]"""
         ...
 
@@ -45,10 +45,12 @@ class Generations:
 
     def children(
         self, rng: np.random.Generator, members: Sequence[Hyperparameters], fitness: np.ndarray, step: int
-    ) -> tuple[Child, ...]:
+    ) -> tuple[Descendant, ...]:
         """Survivors in their slots, and mutated copies of them in the others."""
         del step
-        return next_generation(rng, self.space, members, fitness, self.settings.exploit)
+        return next_generation(
+            rng, self.space, members, fitness, self.settings.exploit, self.settings.mutations
+        )
 
 
 @dataclass(frozen=True)
@@ -63,10 +65,10 @@ class Replacements:
 
     def children(
         self, rng: np.random.Generator, members: Sequence[Hyperparameters], fitness: np.ndarray, step: int
-    ) -> tuple[Child, ...]:
+    ) -> tuple[Descendant, ...]:
         """The member that the schedule names."""
         del rng, members, fitness
-        return (Child(self._at(step), 0, "schedule"),)
+        return (Descendant(self._at(step), 0, "schedule"),)
 
     def _at(self, step: int) -> Hyperparameters:
         begun = [entry for entry in self.schedule if entry.step <= step]
@@ -84,18 +86,19 @@ def evolution_of(population: Population, settings: EvolutionSettings) -> Evoluti
 
 @dataclass(frozen=True)
 class Inheritance:
-    """The weights of the next members, as what to do with any vector of the parents' parameters."""
+    """How the parameters of the next members follow from those of their parents."""
 
     old: Ensemble
     new: Ensemble
-    children: tuple[Child, ...]
+    children: tuple[Descendant, ...]
     fresh: tuple[np.ndarray, ...]  # [P] of each child, where a child has not its parent's
     reset_weights: bool
 
     def parameters(self, slot: int, of_parents: Sequence[np.ndarray]) -> np.ndarray:
         """The parameters of the member in a slot, from those of all parents. [P]"""
         child = self.children[slot]
-        if child.mutation is None:
+        assert child.parent is not None, "members of a generation have parents"
+        if not child.is_new:
             return of_parents[child.parent]
         if self.reset_weights:
             return self.fresh[slot]
@@ -104,11 +107,11 @@ class Inheritance:
 
 
 def inheritance(
-    rng: np.random.Generator, old: Ensemble, new: Ensemble, children: tuple[Child, ...], reset_weights: bool
+    rng: np.random.Generator, old: Ensemble, new: Ensemble, children: tuple[Descendant, ...], reset_weights: bool
 ) -> Inheritance:
     """Draw what the children do not inherit."""
     fresh = tuple(
-        np.zeros(0, np.float32) if child.mutation is None else new.network(slot).init(rng)
+        new.network(slot).init(rng) if child.is_new else np.zeros(0, np.float32)
         for slot, child in enumerate(children)
     )
     return Inheritance(old, new, children, fresh, reset_weights)
@@ -120,9 +123,9 @@ def next_members(rng: np.random.Generator, states: Sequence[GroupState], heirs: 
     following = []
     for slot, child in enumerate(heirs.children):
         key = rng.integers(2**32, size=(1, 2), dtype=np.uint32)
-        if child.mutation is None:
-            following.append(states[slot])
-        else:
+        if child.is_new:
             weights = heirs.parameters(slot, of_parents)[None]
             following.append(fresh_members(heirs.new.network(slot), [child.hyperparameters], weights, key))
+        else:
+            following.append(states[slot])
     return following

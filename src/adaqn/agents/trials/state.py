@@ -1,4 +1,4 @@
-"""What a search carries from step to step: the trial under way, how it did so far, and the best one before it."""
+"""What a search carries from step to step: the current trial, how it did so far, and the best one before it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import statistics
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from adaqn.agents.ensemble_agent import EnsembleRun
 from adaqn.agents.events import TrialEnd
+from adaqn.hyperparameters import Hyperparameters
 from adaqn.search import Trial
 
 
@@ -40,7 +40,7 @@ class FinishedTrial(NamedTuple):
     """A trial that is over, and what was learned in it."""
 
     outcome: TrialEnd
-    run: EnsembleRun
+    run: Any  # the state of its agent when it ended
 
     def beats(self, other: FinishedTrial | None) -> bool:
         """Whether it is better than the other: by its steps first, because fewer of them are worth less."""
@@ -53,13 +53,14 @@ class FinishedTrial(NamedTuple):
 
 
 class TrialState(NamedTuple):
-    """Where the search stands, and the trial under way."""
+    """Where the search stands, and the current trial."""
 
-    search: Any  # the searcher's state; its pending trial is the one under way
+    search: Any  # the searcher's state; its pending trial is the current one
     trial: Trial
     first_step: int  # of the run, when the trial began
     last_acted: int  # step of the run at which the last action was chosen
     returns: Returns
-    failed: bool  # its member diverged, and it ends with the next step
-    run: EnsembleRun
+    failed: bool  # nothing can be learned in it any more, and it ends with the next step
+    hyperparameters: Hyperparameters  # that it tries
+    run: Any  # the state of its agent
     best: FinishedTrial | None  # of those with the most steps; its policy is that of the search

@@ -1,0 +1,126 @@
+"""What AdaSAC and AdaTD3 share: parameters moved by one optimizer, and counts of what a stretch of updates did."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Self
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jax import Array
+
+from adaqn.agents.core.generations import Inheritance, next_members
+from adaqn.agents.core.record import MemberRecord
+from adaqn.ensemble import Ensemble, EnsembleParameters, EnsembleState
+from adaqn.networks.network import Network
+from adaqn.networks.optimizers import build_optimizer, optimizer_spec
+
+
+class OptimizedParameters(NamedTuple):
+    """Parameters and the state of the optimizer that moves them."""
+
+    parameters: Array
+    optimizer: Any
+
+
+class ParameterOptimizer(NamedTuple):
+    """An optimizer of the parameters of a network, or of a single number. Hashable."""
+
+    name: str
+    learning_rate: float
+    network: Network | None  # None: one number
+
+    def init(self, parameters: Array) -> OptimizedParameters:
+        """The parameters with a fresh optimizer."""
+        return OptimizedParameters(parameters, jax.jit(self._build().init)(self._as_arrays(parameters)))
+
+    def step(self, current: OptimizedParameters, gradient: Array) -> OptimizedParameters:
+        """One step down the gradient."""
+        parameters = self._as_arrays(current.parameters)
+        change, optimizer_state = self._build().update(self._as_arrays(gradient), current.optimizer, parameters)
+        moved: Any = optax.apply_updates(parameters, change)
+        if isinstance(moved, list):
+            moved = moved[0][0] if self.network is None else self.network.ravel(moved)
+        return OptimizedParameters(moved, optimizer_state)
+
+    def _build(self) -> optax.GradientTransformation:
+        return build_optimizer(self.name, self.learning_rate, {})
+
+    def _as_arrays(self, vector: Array) -> Any:
+        """Parameters or gradients as the optimizer must see them: some look at whole arrays, not at single weights."""
+        if optimizer_spec(self.name).elementwise:
+            return vector
+        return [vector[None]] if self.network is None else self.network.unravel(vector)
+
+
+class UpdateCounts(NamedTuple):
+    """Updates of the critics and of the actor since the last report."""
+
+    made: Array  # [2]
+    learned: Array  # [2] those that changed anything
+
+    @classmethod
+    def none(cls) -> UpdateCounts:
+        """Nothing has been counted yet."""
+        return cls(jnp.zeros(2, jnp.int32), jnp.zeros(2, jnp.int32))
+
+    def critics(self, learned: Array) -> Self:
+        """One more update of the critics."""
+        return self._replace(
+            made=self.made + jnp.asarray([1, 0], jnp.int32),
+            learned=self.learned + jnp.stack([learned, False]).astype(jnp.int32),
+        )
+
+    def actor(self, learned: Array) -> Self:
+        """One more update of the actor."""
+        return self._replace(
+            made=self.made + jnp.asarray([0, 1], jnp.int32),
+            learned=self.learned + jnp.stack([False, learned]).astype(jnp.int32),
+        )
+
+
+class Stretch(NamedTuple):
+    """What the updates since the last report did with the K members. [K] each"""
+
+    losses: Array
+    acted: Array  # share of the actor's updates with the member in the behaviour pair
+    newly_diverged: Array
+    selected: Array  # share of the critics' updates after which the member was in the target pair
+
+
+def end_stretch(record: MemberRecord, counts: UpdateCounts, finite: Array) -> tuple[MemberRecord, Stretch]:
+    """Report the stretch of updates that is over, and begin a new one. finite: [K]"""
+    before = record.mark_diverged(~finite)
+    critic_updates, actor_updates = jnp.maximum(counts.made, 1)
+    stretch = Stretch(
+        losses=jnp.where(before.diverged, jnp.inf, before.loss),
+        acted=before.acted / actor_updates,
+        newly_diverged=before.diverged & ~before.reported,
+        selected=before.chosen / critic_updates,
+    )
+    return before.renewed(), stretch
+
+
+def without_diverged(ensemble: Ensemble, parameters: EnsembleParameters, diverged: Array) -> EnsembleParameters:
+    """Zeros for diverged members where both of two are computed: what nobody asks for has no slope, but 0 · NaN has."""
+    if ensemble.size != 2:
+        return parameters
+    return tuple(
+        jnp.where(jnp.stack([diverged[k] for k in group])[:, None], 0.0, rows)
+        for group, rows in zip(ensemble.groups, parameters, strict=True)
+    )
+
+
+def inherited_critics(
+    ensemble: EnsembleState, target: EnsembleParameters, heirs: Inheritance, rng: np.random.Generator
+) -> tuple[EnsembleState, EnsembleParameters]:
+    """Online critics of the next members, and Polyak targets, which are inherited as the weights are.
+
+    A member of the pair that is replaced is replaced by another's child with that one's loss, until the next
+    update chooses again.
+    """
+    members = heirs.new.join(next_members(rng, heirs.old.split(ensemble), heirs))
+    targets = [np.asarray(heirs.old.member(target, k)) for k in range(heirs.old.size)]
+    inherited = [heirs.parameters(slot, targets) for slot in range(heirs.new.size)]
+    return members, tuple(jnp.asarray(np.stack([inherited[k] for k in group])) for group in heirs.new.groups)

@@ -1,0 +1,59 @@
+"""Settings of algorithms with an actor and critics of continuous actions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from adaqn.agents.core.settings import Settings, named, setting
+from adaqn.checks import at_least, between, count
+from adaqn.errors import UserError
+from adaqn.hyperparameters import ACTIVATIONS, OPTIMIZERS, Hyperparameters, layers_from_text
+
+
+def layers_text(name: str, given: str | int | Sequence[int]) -> str:
+    """Layers as one value, so that a configuration reads the same from Python, YAML and the command line."""
+    if isinstance(given, str):
+        layers_from_text(given)
+        return given
+    if isinstance(given, int) and not isinstance(given, bool):
+        given = (given,)
+    try:
+        return "x".join(str(count("the width of a hidden layer", width, low=1)) for width in given) or "linear"
+    except TypeError:
+        raise UserError(f"{name} must be layer widths such as 256x256, but got {given!r}") from None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ActorSettings(Settings):
+    """What algorithms with an actor share."""
+
+    learning_starts: int = setting(
+        1_000, "steps taken before the first update, with uniformly random actions", at_least(0)
+    )
+    buffer_size: int = setting(1_000_000, "transitions that the replay buffer holds", at_least(1))
+    batch_size: int = setting(256, "transitions in one update", at_least(1))
+    gradient_steps: int = setting(
+        1, "updates of the critics made each time (UTD), the last one followed by the actor's", at_least(1)
+    )
+    policy_delay: int = setting(1, "the actor is updated every so many times that the critics are", at_least(1))
+    tau: float = setting(0.005, "rate at which target critics and cumulated losses follow", between(0.0, 1.0))
+    actor_hidden: str = setting("256x256", "hidden layers of the actor", layers_text)
+    actor_activation: str = named("relu", "activation of the actor", lambda: ACTIVATIONS)
+    actor_optimizer: str = named("adam", "optimizer of the actor", lambda: OPTIMIZERS)
+    actor_learning_rate: float = setting(1e-3, "learning rate of the actor", between(0.0))
+    selection_interval: int = setting(1_000, "steps that a row of selection.csv sums up", at_least(1))
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "actor_learning_rate", self.actor.learning_rate)
+
+    @property
+    def actor(self) -> Hyperparameters:
+        """The actor's network and optimizer, which are checked as a member's are."""
+        return Hyperparameters(
+            hidden=layers_from_text(self.actor_hidden),
+            activation=self.actor_activation,
+            optimizer=self.actor_optimizer,
+            learning_rate=self.actor_learning_rate,
+        )

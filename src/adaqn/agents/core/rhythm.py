@@ -1,0 +1,26 @@
+"""When an ensemble is updated and its target is chosen: periods in environment steps, once learning has started."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from adaqn.agents.protocol import Clock
+
+
+class Beat(NamedTuple):
+    """A step at which something may be due."""
+
+    step: int
+    update: bool  # the members are updated
+    target: bool  # the target is chosen, or it is reported who was
+
+
+def beats(clock: Clock, learning_starts: int, train_freq: int, target_interval: int) -> Iterator[Beat]:
+    """What is due in each of the steps (settled, step]; with several environments a period may be crossed often."""
+    first = clock.replay_start + learning_starts
+    for step in range(max(clock.settled, first) + 1, clock.step + 1):
+        since_update = step % train_freq
+        # Without an update since the last target update, there are no losses to choose by.
+        updated = step - since_update > max(first, step - target_interval)
+        yield Beat(step, since_update == 0, step % target_interval == 0 and updated)

@@ -1,0 +1,71 @@
+"""The targets that critics learn from: Bellman's, and the values of the pair or the mixture that it is made of."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from adaqn.agents.core.record import among
+from adaqn.ensemble import Ensemble, EnsembleParameters
+from adaqn.networks.losses import l2
+from adaqn.replay.protocol import Batch
+from adaqn.selection import Selection
+
+Tree = TypeVar("Tree")
+
+
+def bellman_target(next_value: Array, batch: Batch[Array], discount: Array) -> Array:
+    """y = Σ_i γ^i r_i + γ^m V(s'), cut where the episode terminated; V [B] and γ [] are given. [B]"""
+    powers = discount ** jnp.arange(batch.rewards.shape[1], dtype=jnp.float32)
+    bootstrap = discount**batch.steps * (1.0 - batch.terminated) * next_value
+    return (batch.rewards * powers[None, :]).sum(axis=-1) + bootstrap
+
+
+def polyak(target: Tree, online: Tree, rate: float) -> Tree:
+    """target <- τ online + (1 - τ) target (line 11 of Algorithm 2)."""
+    return jax.tree.map(lambda old, new: rate * new + (1.0 - rate) * old, target, online)
+
+
+def critic_inputs(observation: Array, action: Array) -> Array:
+    """What a critic of continuous actions sees: the observation, flattened, and the action behind it. [B, d + A]"""
+    flat = observation.reshape(observation.shape[0], -1)
+    return jnp.concatenate([flat, action], axis=-1)
+
+
+def pair_values(ensemble: Ensemble, parameters: EnsembleParameters, pair: Array, inputs: Array) -> Array:
+    """The values of two members. [2, B]"""
+    if ensemble.size == 2:
+        # Both are needed, whoever is first: no index, and equal members are computed as one.
+        return ensemble.values(parameters, inputs)[:, :, 0][pair]
+    return jnp.stack([ensemble.value(parameters, pair[i], inputs)[:, 0] for i in range(2)])
+
+
+def critic_target(
+    ensemble: Ensemble, parameters: EnsembleParameters, selected: Selection, inputs: Array, mixture: bool
+) -> tuple[Array, Array]:
+    """The smaller value of the pair, or the weighted mean of all [B]; and members of it with unusable values. [K]
+
+    Parameters can be finite and yet too large to compute with, which shows only here.
+    """
+    if not mixture:
+        pair = selected.members[:2]
+        values = pair_values(ensemble, parameters, pair, inputs)
+        return values.min(axis=0), _unusable(values, pair, ensemble.size)
+    values = ensemble.values(parameters, inputs)[:, :, 0]
+    return weighted_mean(values, selected), _unusable(values, jnp.arange(ensemble.size), ensemble.size)
+
+
+def weighted_mean(values: Array, selected: Selection) -> Array:
+    """Σ_k w_k V_k over the selected members, of the values [K, B] of all; one of weight 0 counts for nothing. [B]"""
+    chosen = values[selected.members]
+    weights = selected.weights[:, None]
+    return jnp.where(weights > 0.0, weights * chosen, 0.0).sum(axis=0)
+
+
+def _unusable(values: Array, members: Array, size: int) -> Array:
+    """Which of K members have values [S, B] whose L2 error would overflow. [K]"""
+    unsound = ~jnp.isfinite(l2(values)).all(axis=1)
+    return among(jnp.where(unsound, members, -1), size)

@@ -1,0 +1,65 @@
+"""What DQN and SEARL share: members that are Q functions of discrete actions, and a snapshot of them as target."""
+
+from __future__ import annotations
+
+import gymnasium
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from adaqn.agents.core.ensemble_agent import AgentState, EnsembleAgent, Programs
+from adaqn.agents.core.generations import Evolution, Inheritance, next_members
+from adaqn.agents.core.q_learning import ValueState, snapshot
+from adaqn.agents.core.record import MemberRecord
+from adaqn.agents.core.settings import Settings
+from adaqn.agents.protocol import PolicyWeights
+from adaqn.envs.spaces import observation_scale, require_discrete_actions, require_observations
+from adaqn.hyperparameters import Hyperparameters
+from adaqn.selection.draws import initial_selection
+
+
+class ValueAgent(EnsembleAgent[ValueState, Programs]):
+    """The part that does not depend on when members learn, and from whose target."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        members: tuple[Hyperparameters, ...],
+        observation_space: gymnasium.Space,
+        action_space: gymnasium.Space,
+        evolution: Evolution | None,
+        mixture: bool = False,
+    ) -> None:
+        actions = int(require_discrete_actions(action_space).n)
+        box = require_observations(observation_space)
+        super().__init__(settings, members, box.shape, actions, evolution, observation_scale(box))
+        self._mixture = mixture
+
+    def start(self, members: tuple[Hyperparameters, ...], seed: int) -> ValueState:
+        """Members with fresh weights, and the first of them as target (line 1 of Algorithm 1)."""
+        ensemble = self.ensemble_of(members)
+        state = ensemble.init(members, np.random.default_rng(seed))
+        return ValueState(
+            ensemble=state,
+            target=jax.tree.map(jnp.copy, ensemble.parameters(state)),
+            selected=initial_selection(ensemble.size if self._mixture else 1),
+            record=MemberRecord.empty(ensemble.size),
+            discount=jnp.asarray(self.discounts(members)),
+            gamma=jnp.asarray(self._common.gamma, jnp.float32),
+        )
+
+    def inherited(self, learning: ValueState, heirs: Inheritance, rng: np.random.Generator) -> ValueState:
+        """Online networks and the snapshot of the next members."""
+        members = heirs.new.join(next_members(rng, heirs.old.split(learning.ensemble), heirs))
+        return learning._replace(ensemble=members, target=snapshot(heirs.new.parameters(members)))
+
+    def policy_weights(self, state: AgentState[ValueState]) -> PolicyWeights:
+        """The target member's online network, or its snapshot if it has diverged since."""
+        ensemble, member = self.ensemble_of(state.members), self.target_member(state)
+        online = ensemble.member(ensemble.parameters(state.learning.ensemble), member)
+        network = ensemble.network(member)
+        # Parameters can be finite and yet too large to compute with, which shows only in what comes out.
+        outputs = network.apply(network.unravel(online), jnp.ones((1, *network.observation_shape)))
+        sound = jnp.isfinite(online).all() & jnp.isfinite(outputs).all()
+        parameters = online if sound else ensemble.member(state.learning.target, member)
+        return PolicyWeights("greedy", network, np.array(parameters), state.members[member])

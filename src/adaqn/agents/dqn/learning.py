@@ -1,0 +1,165 @@
+"""Algorithm 1 as pure transitions, each with the lines of the pseudocode that it carries out.
+
+What needs the networks is apart from what only counts and chooses, so that all of it can be compiled as one program,
+or as one for each member and a small one for the rest.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from adaqn.agents.core.q_learning import ValueState, learn, next_value
+from adaqn.agents.core.record import MemberRecord, among
+from adaqn.agents.core.targets import weighted_mean
+from adaqn.ensemble import Ensemble, EnsembleParameters
+from adaqn.networks.losses import l2
+from adaqn.replay.protocol import Batch
+from adaqn.selection import Selection, behaviour_rule, target_rule
+
+
+class DQNRules(NamedTuple):
+    """What the compiled functions depend on besides the networks. Hashable."""
+
+    selection: str
+    behaviour: str
+    temperature: float = 1.0
+    double: bool = False
+
+    @property
+    def mixture(self) -> bool:
+        """Whether the target averages all members."""
+        return target_rule(self.selection).mixture
+
+
+def target_value(
+    ensemble: Ensemble, rules: DQNRules, state: ValueState, next_observation: Array
+) -> tuple[Array, Array]:
+    """max_a' Q(s', a') of the target member, or the mean of all by their weights [B]; and who has unusable values. [K]
+
+    Parameters can be finite and yet too large to compute with, which shows only here. The error of all others to
+    such a target would overflow too.
+    """
+
+    def q_values(parameters: EnsembleParameters) -> Array:
+        if rules.mixture:
+            return ensemble.values(parameters, next_observation)
+        return ensemble.value(parameters, state.selected.members[0], next_observation)[None]
+
+    q = q_values(state.target)
+    value = next_value(q, q_values(ensemble.parameters(state.ensemble)) if rules.double else None)
+    return mix(value, jnp.isfinite(l2(q)).all(axis=(1, 2)), state.selected, ensemble.size)
+
+
+def mix(values: Array, usable: Array, selected: Selection, size: int) -> tuple[Array, Array]:
+    """The target's value from those of its members [S, B], of which some are usable [S]: as `target_value`.
+
+    Of a mixture, values are those of all K members in their order; else those of the one target member.
+    """
+    if values.shape[0] == 1:
+        return values[0], among(jnp.where(usable, -1, selected.members[:1]), size)
+    weighs = jnp.zeros(size, bool).at[selected.members].set(selected.weights > 0.0)
+    return weighted_mean(values, selected), ~usable & weighs
+
+
+def update(ensemble: Ensemble, rules: DQNRules, state: ValueState, batch: Batch[Array]) -> ValueState:
+    """One gradient step of every member on the shared target (lines 7 to 11).
+
+    If the target cannot be learned from, nobody learns until the next target update, when another is chosen.
+    """
+    value, unusable = target_value(ensemble, rules, state, batch.next_observation)
+    trained, losses = learn(ensemble, state.ensemble, batch, value, state.discount, state.gamma)
+    learned = state._replace(ensemble=trained, record=state.record.add(losses))
+    unlearned = state._replace(record=state.record.mark_diverged(unusable))
+    sound = ~unusable.any()
+    return jax.tree.map(lambda new, old: jnp.where(sound, new, old), learned, unlearned)
+
+
+def behaviour_members(
+    rules: DQNRules, record: MemberRecord, selected: Selection, uniforms: Array, epsilon: Array
+) -> Array:
+    """Who acts in each of n environments, drawn with ε_b and uniform numbers [n, 1 + K] (line 3). [n]"""
+    rule, target = behaviour_rule(rules.behaviour), selected.leading(1)
+    return jax.vmap(lambda u: rule(u, epsilon, record.loss, record.alive, target)[0])(uniforms)
+
+
+def choose_actions(
+    record: MemberRecord, member: Array, q: Array, uniforms: Array, epsilon: Array
+) -> tuple[MemberRecord, Array]:
+    """ε-greedy actions for the values [n, A] of the members [n] that act; uniform numbers are [n, 2] (line 4). [n]
+
+    All actions are -1 if a member that acts turned out to have diverged: it is marked, and the caller draws again.
+    """
+    everyone = jnp.arange(record.diverged.shape[0])[None, :]
+    unsound = ~jnp.isfinite(q).all(axis=-1)
+    diverged = record.diverged | ((member[:, None] == everyone) & unsound[:, None]).any(axis=0)
+    anything = (uniforms[:, 1] * q.shape[-1]).astype(jnp.int32)
+    action = jnp.where(uniforms[:, 0] < epsilon, anything, q.argmax(axis=-1).astype(jnp.int32))
+    sound = ~diverged[member].any()
+    chosen = (member[:, None] == everyone) & sound
+    acted = record.acted + chosen.sum(axis=0, dtype=jnp.int32)
+    return record._replace(diverged=diverged, acted=acted), jnp.where(sound, action, -1)
+
+
+def act(
+    ensemble: Ensemble, rules: DQNRules, state: ValueState, observations: Array, uniforms: Array, epsilons: Array
+) -> tuple[ValueState, Array]:
+    """ε-greedy actions of the behaviour members (lines 3 and 4); epsilons are (ε, ε_b). [n]
+
+    `uniforms` [n, 3 + K] decide: whether to explore, with which action, and the behaviour member.
+    """
+    n, record = observations.shape[0], state.record
+    parameters = ensemble.parameters(state.ensemble)
+    # One environment needs the values of one member only; of several, each may be given another member.
+    if n > 1:
+        q_of_all = ensemble.values(parameters, observations)
+        record = record.mark_diverged(~jnp.isfinite(q_of_all).all(axis=(1, 2)))
+        member = behaviour_members(rules, record, state.selected, uniforms[:, 2:], epsilons[1])
+        q = q_of_all[member, jnp.arange(n)]
+    else:
+        member = behaviour_members(rules, record, state.selected, uniforms[:, 2:], epsilons[1])
+        q = ensemble.value(parameters, member[0], observations)
+    record, actions = choose_actions(record, member, q, uniforms[:, :2], epsilons[0])
+    return state._replace(record=record), actions
+
+
+class TargetChoice(NamedTuple):
+    """What a target update reports of the K members. [K] each"""
+
+    losses: Array
+    acted: Array
+    newly_diverged: Array
+
+
+def select_target(
+    rules: DQNRules, record: MemberRecord, finite: Array, candidates: Array, uniforms: Array
+) -> tuple[MemberRecord, Selection, TargetChoice]:
+    """ψ <- argmin L_k among the candidates, or another rule's choice, and L_k <- 0 (line 13). [K] each"""
+    before = record.mark_diverged(~finite)
+    rule = target_rule(rules.selection, rules.temperature)
+    chosen, selected = before.select(rule, uniforms, candidates, 1)
+    facts = TargetChoice(chosen.compared_loss, record.acted, before.diverged & ~record.reported)
+    return chosen.renewed()._replace(loss=jnp.zeros_like(record.loss)), selected, facts
+
+
+def update_target(
+    ensemble: Ensemble, rules: DQNRules, state: ValueState, uniforms: Array, candidates: Array
+) -> tuple[ValueState, TargetChoice]:
+    """Choose the target member among the candidates [K], and target <- θ^ψ (lines 13 and 14)."""
+    parameters = ensemble.parameters(state.ensemble)
+    finite = ensemble.finite(parameters)
+    record, selected, facts = select_target(rules, state.record, finite, candidates, uniforms)
+    snapshot = jax.tree.map(jnp.copy, parameters)
+    return state._replace(target=snapshot, selected=selected, record=record), facts
+
+
+def greedy(ensemble: Ensemble, state: ValueState, observations: Array) -> Array:
+    """The greedy actions of the target member's online network, or of its snapshot if it has diverged since. [n]"""
+    member = state.selected.members[0]
+    online = ensemble.value(ensemble.parameters(state.ensemble), member, observations)
+    sound = jnp.isfinite(online).all()
+    q = jax.lax.cond(sound, lambda: online, lambda: ensemble.value(state.target, member, observations))
+    return q.argmax(axis=-1)

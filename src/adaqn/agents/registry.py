@@ -1,0 +1,192 @@
+"""What a name such as `adadqn` stands for: an agent, its settings, and which members it can train.
+
+A family is a package or a file beside this one with a table `ALGORITHMS` of names; another package adds a name with
+an entry point in the group `adaqn.algorithms`, which refers to an `Algorithm` or to a module with such a table. The
+names are read from the source of a table, so that listing them imports nothing.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import importlib
+import importlib.util
+import pkgutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.abc import InspectLoader
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from adaqn import agents
+from adaqn.agents.core.population import Population, refuse_idle_evolution, require_room
+from adaqn.checks import count
+from adaqn.errors import UserError, unknown_name
+from adaqn.hyperparameters import Hyperparameters
+from adaqn.plugins import PluginFolder
+
+if TYPE_CHECKING:
+    import gymnasium
+
+    from adaqn.agents.core.settings import Settings
+    from adaqn.agents.protocol import Agent
+
+    MakeAgent = Callable[[Any, Population, gymnasium.Space, gymnasium.Space], Agent[Any]]
+
+Table = Literal["evaluations", "trials"]
+_FOR_MEMBERS = 0x6D656D62  # keeps the draw of the first members apart from all else that a seed decides
+_ADDED = PluginFolder("algorithm", "adaqn.agents.added", entry_points="adaqn.algorithms")
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """A name on the command line: an agent, perhaps with some settings fixed, and members to start from."""
+
+    settings: type[Settings]
+    make: MakeAgent
+    members: Callable[[tuple[int, ...]], tuple[Hyperparameters, ...]]  # when none are given, by the observations' shape
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+    copies: int | None = None  # trains exactly so many equal members
+    least: int = 1  # members that it needs
+    space: Literal["optional", "required", "none"] = "none"  # whether it can search in a space of hyperparameters
+    scheduled: bool = False  # can follow a schedule of hyperparameters
+    base: str | None = None  # tries members of the space one after the other, each in a run of this algorithm
+    base_settings: type[Settings] | None = None  # what one such trial can be given, where it can be the base of one
+    one_environment: bool = False  # evaluates its members one by one
+    tables: tuple[Table, ...] = ()  # what a run directory has besides the usual files
+    sums_up_selections: bool = False  # its `TargetUpdate` events sum up many updates, with the share of each member
+    over: Callable[[str], Algorithm] | None = None  # the same search with another base, given by name
+
+    def configure(self, given: Mapping[str, Any]) -> Any:
+        """The settings with the given values; those that make this algorithm what it is cannot be others."""
+        names = [item.name for item in dataclasses.fields(self.settings)]
+        own = [item.name for item in dataclasses.fields(Hyperparameters)]
+        for name in given:
+            if name in own:
+                raise UserError(f"{name} is a hyperparameter of each member: give it with members=grid({name}=[...])")
+            if name not in names:
+                raise unknown_name("setting", name, names)
+        for name, value in self.overrides.items():
+            if given.get(name, value) != value:
+                raise UserError(f"this algorithm is the one with {name}={value!r}, but got {name}={given[name]!r}")
+        return self.settings(**{**self.overrides, **given})
+
+    def environments(self, given: object) -> int:
+        """How many environments are stepped side by side."""
+        n_envs = count("n_envs", given, low=1)
+        if self.one_environment and n_envs > 1:
+            raise UserError(f"this algorithm evaluates one member at a time: n_envs must be 1, but it is {n_envs}")
+        return n_envs
+
+    def population(
+        self, given: Population, settings: Any, seed: int, observation_shape: Callable[[], tuple[int, ...]]
+    ) -> Population:
+        """What to train: the members given, or drawn from the space, or the default ones for these observations."""
+        if given.space is None and self.space == "required":
+            raise UserError("this algorithm searches in a space of hyperparameters: give one, such as space=vectors")
+        if given.space is not None and self.space == "none":
+            raise UserError("this algorithm cannot search in a space of hyperparameters, but got one")
+        if given.space is not None:
+            require_room(given.space, given.members, observation_shape)
+        if given.schedule and not self.scheduled:
+            raise UserError("only dqn follows a schedule of hyperparameters, but this algorithm got one")
+        if given.space is None:
+            refuse_idle_evolution(settings, scheduled=bool(given.schedule))
+        if self.base is not None:
+            if given.members:
+                raise UserError(
+                    "this algorithm draws what it tries from the space, so it takes no members, "
+                    f"but got {len(given.members)}"
+                )
+            return given
+        if given.space is not None and not given.members:
+            # Drawn here, so that the configuration of a run names them.
+            rng = np.random.default_rng([seed, _FOR_MEMBERS])
+            members = self._checked(tuple(given.space.sample(rng) for _ in range(settings.population)))
+        elif given.schedule:
+            members = (given.schedule[0].hyperparameters,)
+            if given.members and given.members != members:
+                raise UserError("a schedule says what the member is from the start, so it takes no other members")
+        else:
+            members = self._checked(given.members or self.members(observation_shape()))
+        for k, member in enumerate(members):
+            if given.space is not None and not given.space.contains(member):
+                raise UserError(f"member {k} is not in the space of hyperparameters: {member.to_dict()}")
+        return given._replace(members=members)
+
+    def _checked(self, members: tuple[Hyperparameters, ...]) -> tuple[Hyperparameters, ...]:
+        if self.copies is not None:
+            if len(members) == 1:
+                members = members * self.copies
+            if len(members) != self.copies or len(set(members)) != 1:
+                many = "one member" if self.copies == 1 else f"{self.copies} equal members"
+                raise UserError(
+                    f"this algorithm trains exactly {many}, but got {len(members)} (of {len(set(members))} kinds)"
+                )
+        if len(members) < self.least:
+            raise UserError(f"this algorithm needs at least {self.least} members, but got {len(members)}")
+        return members
+
+
+def agent_class(path: str) -> MakeAgent:
+    """Make agents of the class at `module:Class`, which is imported when the first one is made."""
+
+    def make(
+        settings: Any, population: Population, observations: gymnasium.Space, actions: gymnasium.Space
+    ) -> Agent[Any]:
+        module, _, name = path.partition(":")
+        return getattr(importlib.import_module(module), name)(settings, population, observations, actions)
+
+    return make
+
+
+def algorithm(name: str, base: str | None = None) -> Algorithm:
+    """The algorithm with this name; a search may be given another base than its own."""
+    if name not in algorithm_names():
+        raise unknown_name("algorithm", name, algorithm_names())
+    chosen = _load(name)
+    if base is None or base == chosen.base:
+        return chosen
+    if chosen.over is None:
+        raise UserError(f"{name} has no trials and so no base, but got base={base!r}")
+    if base not in base_names():
+        raise unknown_name("base", base, base_names())
+    return chosen.over(base)
+
+
+def algorithm_names() -> list[str]:
+    """The names of all algorithms, sorted; nothing is imported for them."""
+    return sorted({*_families(), *_ADDED.names()})
+
+
+def base_names() -> list[str]:
+    """The names of all algorithms that a search can try members with."""
+    return [name for name in algorithm_names() if _load(name).base_settings is not None]
+
+
+@cache
+def _load(name: str) -> Algorithm:
+    if name in _families():
+        return importlib.import_module(_families()[name]).ALGORITHMS[name]
+    found = _ADDED.load(name)
+    return found if isinstance(found, Algorithm) else found.ALGORITHMS[name]
+
+
+@cache
+def _families() -> dict[str, str]:
+    """The module of each algorithm's table, by its name."""
+    modules = [f"{agents.__name__}.{module.name}" for module in pkgutil.iter_modules(agents.__path__)]
+    return {name: module for module in modules for name in _table_names(module)}
+
+
+def _table_names(module: str) -> list[str]:
+    """The keys of the table `ALGORITHMS` of a module, from its source."""
+    spec = importlib.util.find_spec(module)
+    source = spec.loader.get_source(module) if spec and isinstance(spec.loader, InspectLoader) else None
+    for statement in ast.parse(source or "").body:
+        if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Dict):
+            if [target.id for target in statement.targets if isinstance(target, ast.Name)] == ["ALGORITHMS"]:
+                return [key.value for key in statement.value.keys if isinstance(key, ast.Constant)]
+    return []

@@ -1,0 +1,200 @@
+"""Algorithm 2 as pure transitions: K critics with a Polyak target each, one actor, a pair of members as target."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from adaqn.agents.core.actor_critic import (
+    OptimizedParameters,
+    ParameterOptimizer,
+    Stretch,
+    UpdateCounts,
+    end_stretch,
+    without_diverged,
+)
+from adaqn.agents.core.record import MemberRecord, among, living_pair
+from adaqn.agents.core.targets import bellman_target, critic_inputs, critic_target, pair_values, polyak
+from adaqn.agents.sac.settings import AUTO, SACSettings
+from adaqn.ensemble import Ensemble, EnsembleParameters, EnsembleState
+from adaqn.hyperparameters import Hyperparameters
+from adaqn.networks import squashed_gaussian
+from adaqn.networks.losses import l2
+from adaqn.networks.network import Network
+from adaqn.replay.protocol import Batch
+from adaqn.selection import Selection, TargetRule, behaviour_rule, target_rule
+from adaqn.selection.draws import initial_selection
+
+
+class SACState(NamedTuple):
+    """All that learning changes. K members, of which two make up the target."""
+
+    ensemble: EnsembleState  # online parameters and optimizer states of the critics
+    target: EnsembleParameters  # their Polyak averages
+    actor: OptimizedParameters  # [P]
+    log_alpha: OptimizedParameters  # [] logarithm of the entropy coefficient
+    selected: Selection  # ψ1, ψ2
+    record: MemberRecord
+    counts: UpdateCounts
+    entropy: Array  # [] of the policy on the last batch, estimated
+    discount: Array  # [K] γ_k
+    gamma: Array  # [] γ̄
+
+
+class Draws(NamedTuple):
+    """What is random in one update: standard normal numbers for actions, uniform ones for the rules."""
+
+    next_noise: Array | np.ndarray  # [B, A] for the actions of the target
+    noise: Array | np.ndarray  # [B, A] for the actor's own
+    selection: Array | np.ndarray  # [K]
+    behaviour: Array | np.ndarray  # [1 + K]
+
+
+class SACProgram(NamedTuple):
+    """What the compiled functions depend on. Hashable."""
+
+    ensemble: Ensemble  # of critics: observation and action in, one value out
+    actor: Network  # observation in, means and log standard deviations out
+    settings: SACSettings
+
+    @property
+    def rule(self) -> TargetRule:
+        """How the pair, or the mixture, of the target is chosen."""
+        return target_rule(self.settings.selection, self.settings.selection_temperature)
+
+    def optimizer(self, network: Network | None) -> ParameterOptimizer:
+        """That of the actor, or of the entropy coefficient."""
+        return ParameterOptimizer(self.settings.actor_optimizer, self.settings.actor_learning_rate, network)
+
+
+def start(program: SACProgram, members: tuple[Hyperparameters, ...], discounts: np.ndarray, seed: int) -> SACState:
+    """Fresh weights, targets equal to them, and the first two members as pair (line 1)."""
+    ensemble, settings = program.ensemble, program.settings
+    rng = np.random.default_rng(seed)
+    critics = ensemble.init(members, rng)
+    actor = jnp.asarray(program.actor.init(rng))
+    coefficient = 1.0 if settings.ent_coef == AUTO else float(settings.ent_coef)
+    log_alpha = jnp.asarray(math.log(coefficient) if coefficient else -math.inf, jnp.float32)
+    return SACState(
+        ensemble=critics,
+        target=jax.tree.map(jnp.copy, ensemble.parameters(critics)),
+        actor=program.optimizer(program.actor).init(actor),
+        log_alpha=program.optimizer(None).init(log_alpha),
+        selected=initial_selection(program.rule.target_size(2, ensemble.size)),
+        record=MemberRecord.empty(ensemble.size),
+        counts=UpdateCounts.none(),
+        entropy=jnp.zeros(()),
+        discount=jnp.asarray(discounts),
+        gamma=jnp.asarray(settings.gamma, jnp.float32),
+    )
+
+
+def update_critics(program: SACProgram, state: SACState, batch: Batch[Array], draws: Draws) -> SACState:
+    """One gradient step of every critic on the shared target, then the choice of the pair (lines 5 to 13)."""
+    ensemble, actor, settings = program
+    outputs = actor.apply(actor.unravel(state.actor.parameters), batch.next_observation)
+    following = squashed_gaussian.sample(outputs, jnp.asarray(draws.next_noise))
+    inputs = critic_inputs(batch.next_observation, following.action)
+    value, unusable = critic_target(ensemble, state.target, state.selected, inputs, program.rule.mixture)
+    soft_value = value - entropy_coefficient(state) * following.log_probability
+    # Nobody learns from a target that is too large to compute with; with the next update another pair is there.
+    sound = jnp.isfinite(l2(soft_value)).all()
+
+    def target_with(discount: Array) -> Array:
+        return bellman_target(soft_value, batch, discount)
+
+    trained, predictions = ensemble.update(
+        state.ensemble,
+        critic_inputs(batch.observation, batch.action),
+        jax.vmap(target_with)(state.discount),
+        lambda q: q[:, 0],
+    )
+    # Members may learn with losses and discounts of their own; they are compared by the L2 error with γ̄.
+    losses = l2(predictions - target_with(state.gamma)[None, :]).mean(axis=1)
+    learned = state._replace(
+        ensemble=trained,
+        target=polyak(state.target, ensemble.parameters(trained), settings.tau),
+        record=state.record.follow(losses, settings.tau),
+    )
+    unlearned = state._replace(record=state.record.mark_diverged(unusable))
+    state = jax.tree.map(lambda new, old: jnp.where(sound, new, old), learned, unlearned)
+    everyone = jnp.ones(ensemble.size, bool)
+    record, selected = state.record.select(program.rule, jnp.asarray(draws.selection), everyone, 2)
+    return state._replace(record=record, selected=selected, counts=state.counts.critics(sound))
+
+
+def update_actor(
+    program: SACProgram, state: SACState, observation: Array, draws: Draws, epsilon: Array | np.ndarray
+) -> SACState:
+    """One step of the actor against a behaviour pair drawn with ε_b, and of the entropy coefficient (lines 15, 16)."""
+    ensemble, actor, settings = program
+    record = state.record
+    draw = behaviour_rule(settings.behaviour or "epsilon")
+    drawn = draw(
+        jnp.asarray(draws.behaviour), jnp.asarray(epsilon), record.loss, record.alive, state.selected.leading(2)
+    )
+    pair = living_pair(drawn, record.diverged)
+    critics = without_diverged(ensemble, ensemble.parameters(state.ensemble), record.diverged)
+    noise = jnp.asarray(draws.noise)
+    coefficient = entropy_coefficient(state)
+
+    def loss(arrays: list[Array]) -> tuple[Array, tuple[Array, Array]]:
+        sample = squashed_gaussian.sample(actor.apply(arrays, observation), noise)
+        values = pair_values(ensemble, critics, pair, critic_inputs(observation, sample.action))
+        surplus = coefficient * sample.log_probability - values.min(axis=0)
+        return surplus.mean(), (values, sample.log_probability)
+
+    gradients, (values, log_probability) = jax.grad(loss, has_aux=True)(actor.unravel(state.actor.parameters))
+    gradient = actor.ravel(gradients)
+    entropy = -log_probability.mean()
+    moved = state._replace(
+        actor=program.optimizer(actor).step(state.actor, gradient),
+        log_alpha=_next_coefficient(program, state, entropy - settings.target_entropy_of(noise.shape[1])),
+        entropy=entropy,
+    )
+    # A critic that has just diverged must not take the actor with it. Its values may still be finite, but optimizers
+    # square the gradient, and would never recover from an infinite average of that.
+    unsound = ~jnp.isfinite(l2(values)).all(axis=1)  # [2]
+    size = ensemble.size
+    unmoved = state._replace(record=record.mark_diverged(among(jnp.where(unsound, pair, -1), size)))
+    sound = ~unsound.any() & jnp.isfinite(l2(gradient)).all() & jnp.isfinite(moved.actor.parameters).all()
+    state = jax.tree.map(lambda new, old: jnp.where(sound, new, old), moved, unmoved)
+    acted = state.record.acted + among(pair, size)
+    return state._replace(record=state.record._replace(acted=acted), counts=state.counts.actor(sound))
+
+
+def entropy_coefficient(state: SACState) -> Array:
+    """α. []"""
+    return jnp.exp(state.log_alpha.parameters)
+
+
+def act(program: SACProgram, state: SACState, observation: Array, noise: Array) -> Array:
+    """Actions drawn from the policy with standard normal noise, in (-1, 1). [n, A]"""
+    outputs = program.actor.apply(program.actor.unravel(state.actor.parameters), observation)
+    return squashed_gaussian.sample(outputs, noise).action
+
+
+def mode(program: SACProgram, state: SACState, observation: Array) -> Array:
+    """The most likely actions: the tanh of the mean. [n, A]"""
+    outputs = program.actor.apply(program.actor.unravel(state.actor.parameters), observation)
+    return squashed_gaussian.mode(outputs)
+
+
+def report_stretch(program: SACProgram, state: SACState) -> tuple[SACState, Stretch]:
+    """Report what the updates since the last report did, and begin a new stretch."""
+    finite = program.ensemble.finite(program.ensemble.parameters(state.ensemble))
+    record, stretch = end_stretch(state.record, state.counts, finite)
+    selected = record.without_dead_partner(state.selected, 2)
+    return state._replace(selected=selected, record=record, counts=UpdateCounts.none()), stretch
+
+
+def _next_coefficient(program: SACProgram, state: SACState, surplus: Array) -> OptimizedParameters:
+    """log α after a step down the gradient of log α · (entropy - target); a number that was given stays."""
+    if program.settings.ent_coef != AUTO:
+        return state.log_alpha
+    return program.optimizer(None).step(state.log_alpha, surplus)

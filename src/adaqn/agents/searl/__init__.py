@@ -1,0 +1,17 @@
+"""SEARL: its name. It draws its members from a space."""
+
+from __future__ import annotations
+
+from adaqn.agents.registry import Algorithm, agent_class
+from adaqn.agents.searl.settings import SEARLSettings
+
+ALGORITHMS = {
+    "searl": Algorithm(
+        SEARLSettings,
+        agent_class("adaqn.agents.searl.agent:SEARLAgent"),
+        lambda _: (),
+        space="required",
+        one_environment=True,
+        tables=("evaluations",),
+    )
+}

@@ -1,0 +1,291 @@
+"""SEARL: members are compared by the returns that each gets when acting alone.
+
+A generation goes like this, in the order of the authors' code; the paper's words have members learn after they were
+compared, not before. One member after the other acts greedily, for at least M / K steps and until its episode
+ends; all samples go into one replay buffer. Then every member learns in a burst of one update for every G samples,
+from a target network of its own. Then comes the tournament on the returns, children take the slots of those who go,
+and everybody gets a new target.
+
+A burst makes up for the environment steps of its generation: it goes through their numbers, updates at every G-th
+and renews all targets at every multiple of T. So G and T mean what they mean for AdaDQN (the paper gives both
+algorithms the same values): with G = 1 a target is renewed every T updates, with G = 4 every T / 4. As with AdaDQN,
+T divides the steps of the whole run, not those of one generation, whose own renewal does not delay the next one.
+Interrupted in a burst, a run saves the operations that are left, among them the renewals.
+
+Where episodes do not end, none of this happens: the first member acts for ever.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import gymnasium
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from adaqn.agents.core.ensemble_agent import AgentState
+from adaqn.agents.core.generations import Generations
+from adaqn.agents.core.population import Population
+from adaqn.agents.core.q_learning import MemberPrograms, ValueState, learn_one_by_one, member_programs, snapshot
+from adaqn.agents.core.record import MemberRecord, among
+from adaqn.agents.core.value_agent import ValueAgent
+from adaqn.agents.events import Event, Failure, MemberEvaluation
+from adaqn.agents.protocol import Arrays, Clock, Json, Operation, PolicyWeights, Report
+from adaqn.agents.searl.evaluation import Evaluation
+from adaqn.agents.searl.settings import SEARLSettings
+from adaqn.envs.environments import FinishedEpisode
+from adaqn.hyperparameters import Hyperparameters
+from adaqn.replay.protocol import Batch
+from adaqn.selection import Selection
+
+Members = AgentState[ValueState]
+
+
+class SEARLState(NamedTuple):
+    """The members, and how far the evaluation of their generation is."""
+
+    population: Members
+    evaluation: Evaluation
+
+
+class _SEARLMembers(ValueAgent[tuple[MemberPrograms, ...]]):
+    """The ensemble, of which every member has a program of its own."""
+
+    def compile(self, members: tuple[Hyperparameters, ...]) -> tuple[MemberPrograms, ...]:
+        """A program for each member; equal architectures share it."""
+        ensemble = self.ensemble_of(members)
+        return tuple(member_programs(ensemble.alone(k)) for k in range(ensemble.size))
+
+
+_add_losses = jax.jit(MemberRecord.add)
+
+
+class SEARLAgent:
+    """SEARL as the loop sees it. The elite, the best of the last generation, is its target member and its policy."""
+
+    def __init__(
+        self,
+        settings: SEARLSettings,
+        population: Population,
+        observation_space: gymnasium.Space,
+        action_space: gymnasium.Space,
+    ) -> None:
+        assert population.space is not None, "the algorithm requires one"
+        self.settings = settings
+        evolution = Generations(population.space, settings)
+        self.members = _SEARLMembers(settings, population.members, observation_space, action_space, evolution)
+        # ceil(M / K), so that the samples of a generation are at least M
+        self.steps_per_member = -(-settings.generation_interval // len(population.members))
+
+    @property
+    def parameter_bytes(self) -> int:
+        """Online and target parameters, and the moments of the optimizers."""
+        return self.members.parameter_bytes
+
+    def init(self, seed: int) -> SEARLState:
+        """The state at step 0."""
+        population = self.members.init(seed)
+        return SEARLState(population, Evaluation.begin(len(population.members)))
+
+    def plan(self, state: SEARLState, clock: Clock, ended: np.ndarray) -> tuple[Operation, ...]:
+        """At the end of an episode: the same member goes on, or the next one does, or all learn and compete."""
+        if clock.settled == clock.step or not ended[0]:
+            return ()
+        member, steps = state.evaluation.member, state.evaluation.steps
+        sound = not state.population.learning.record.diverged[member]
+        if sound and steps[member] < self.steps_per_member:
+            return (Operation.EPISODE_END,)
+        if _living_after(state, member):
+            return (Operation.EPISODE_END, Operation.NEXT_MEMBER)
+        return (Operation.EPISODE_END, *self._burst(sum(steps), clock), Operation.GENERATION)
+
+    def _burst(self, samples: int, clock: Clock) -> list[Operation]:
+        """An update for every G samples of the generation that just ended, and new targets at every multiple of T."""
+        due: list[Operation] = []
+        if not self._may_learn(clock):
+            return due
+        first = clock.step - samples
+        for sample in range(1, samples + 1):
+            if sample % self.settings.train_freq == 0:
+                due.append(Operation.UPDATE)
+            # Without an update since the last renewal, the targets are what they would become.
+            changed = bool(due) and due[-1] is Operation.UPDATE
+            if changed and (first + sample) % self.settings.target_update_interval == 0:
+                due.append(Operation.TARGET_UPDATE)
+        return due
+
+    def _may_learn(self, clock: Clock) -> bool:
+        """A burst that comes too early is left out, and not made up for."""
+        held = clock.step - clock.replay_start  # samples, as far as the replay buffer holds so many
+        return held > self.settings.learning_starts and held >= self.settings.batch_size
+
+    def act(
+        self, state: SEARLState, observations: np.ndarray, clock: Clock, rng: np.random.Generator
+    ) -> tuple[SEARLState, np.ndarray | Failure]:
+        """The greedy action of the member whose turn it is.
+
+        Should it turn out to have diverged, the next one that lives takes the episode to its end, which counts for
+        nobody.
+        """
+        del clock, rng
+        assert len(observations) == 1, "members are evaluated in one environment"
+        population, first = state.population, state.evaluation.member
+        size, learning = len(population.members), population.learning
+        diverged = np.array(learning.record.diverged)
+        programs = self.members.programs(population)
+        for member in ((first + ahead) % size for ahead in range(size)):
+            if diverged[member]:
+                continue
+            q = np.asarray(programs[member].values((learning.ensemble[member].parameters,), observations))
+            if np.isfinite(q).all():
+                return state._replace(evaluation=state.evaluation.with_step(member)), q.argmax(axis=-1)
+            diverged[member] = True
+            record = learning.record._replace(diverged=jnp.asarray(diverged))
+            learning = learning._replace(record=record)
+            state = state._replace(population=population._replace(learning=learning))
+        return state, self.members.failure(population)
+
+    def episodes_ended(self, state: SEARLState, episodes: Sequence[FinishedEpisode], clock: Clock) -> SEARLState:
+        """The episode belongs to the member whose turn it is, unless that one diverged in it."""
+        evaluation, population = state.evaluation, state.population
+        if population.learning.record.diverged[evaluation.member]:
+            return state
+        for episode in episodes:
+            of_member = MemberEvaluation(
+                clock.step, population.generation, evaluation.member, float(episode.total), int(episode.length)
+            )
+            evaluation = evaluation.with_episode(of_member)
+        return state._replace(evaluation=evaluation)
+
+    def update(
+        self,
+        state: SEARLState,
+        operation: Operation,
+        batch: Batch[np.ndarray],
+        clock: Clock,
+        rng: np.random.Generator,
+        act_on: np.ndarray | None = None,
+    ) -> tuple[SEARLState, np.ndarray | Failure | None]:
+        """One gradient step of every member towards its own target, and then perhaps `act`."""
+        del operation
+        programs, learning = self.members.programs(state.population), state.population.learning
+        values = []
+        for k, member in enumerate(programs):
+            value, usable = member.next_value((learning.target[k],), None, batch.next_observation)
+            # What cannot be learned from makes the loss of this member, and of no other, non-finite.
+            values.append(value if usable else jnp.full_like(value, jnp.nan))
+        trained, losses = learn_one_by_one(programs, learning, batch, values)
+        learning = learning._replace(ensemble=trained, record=_add_losses(learning.record, losses))
+        state = _with_learning(state, learning)
+        return (state, None) if act_on is None else self.act(state, act_on, clock, rng)
+
+    def perform(
+        self, state: SEARLState, operation: Operation, clock: Clock, rng: np.random.Generator
+    ) -> tuple[SEARLState, tuple[Event, ...]]:
+        """Report an episode, go on to the next member, renew all targets, or replace members and renew all targets.
+
+        A renewal within the burst chooses nobody, so it is no `TargetUpdate` event, and losses go on adding up.
+        """
+        evaluation = state.evaluation
+        if operation is Operation.EPISODE_END:
+            return state._replace(evaluation=evaluation._replace(unreported=())), evaluation.unreported
+        if operation is Operation.NEXT_MEMBER:
+            following = _living_after(state, evaluation.member)[0]
+            return state._replace(evaluation=evaluation._replace(member=following)), ()
+        if operation is Operation.TARGET_UPDATE:
+            return _with_learning(state, _with_new_targets(state.population.learning)), ()
+        assert operation is Operation.GENERATION, "SEARL plans nothing else besides updates"
+        return self._compete(state, clock, rng)
+
+    def _compete(
+        self, state: SEARLState, clock: Clock, rng: np.random.Generator
+    ) -> tuple[SEARLState, tuple[Event, ...]]:
+        """The tournament on the returns, children, and a new target for everybody."""
+        population, evaluation = state.population, state.evaluation
+        diverged = self.members.diverged(population)
+        if diverged.all():
+            return state, (self.members.failure(population),)
+        returns = [-np.inf if mean is None else mean for mean in evaluation.returns]
+        fitness = np.where(diverged, np.inf, -np.array(returns))
+        children = self.members.children(population, fitness, clock, rng)
+        record = population.learning.record.mark_diverged(jnp.asarray(diverged))
+        losses = jnp.where(record.diverged, jnp.inf, record.loss)
+        elite = Selection(jnp.asarray([fitness.argmin()], jnp.int32), jnp.ones(1))
+        now = among(elite.members, len(children)).astype(jnp.int32)
+        newly_diverged = record.diverged & ~record.reported
+        record = record._replace(
+            loss=jnp.zeros_like(losses),
+            compared_loss=losses,
+            selections=record.selections + now,
+            choices=record.choices + 1,
+        ).renewed()
+        learning = population.learning._replace(
+            target=snapshot(tuple(group.parameters for group in population.learning.ensemble)),
+            selected=elite,
+            record=record,
+        )
+        population = population._replace(learning=learning)
+        event = self.members.target_update(population, clock, losses, evaluation.steps, newly_diverged)
+        replaced, generation = self.members.replace_members(
+            population, children, self.settings.reset_weights, clock, rng
+        )
+        last_returns = tuple(mean for mean in evaluation.returns if mean is not None)
+        return SEARLState(replaced, Evaluation.begin(len(children), last_returns)), (event, generation)
+
+    def policy(
+        self, state: SEARLState, observations: np.ndarray, rng: np.random.Generator | None, clock: Clock
+    ) -> np.ndarray:
+        """The greedy actions of the elite; SEARL explores by its members alone."""
+        del rng, clock
+        learning, target = state.population.learning, self.members.target_member(state.population)
+        values = self.members.programs(state.population)[target].values
+        q = np.asarray(values((learning.ensemble[target].parameters,), observations))
+        if not np.isfinite(q).all():
+            q = np.asarray(values((learning.target[target],), observations))
+        return q.argmax(axis=-1)
+
+    def policy_weights(self, state: SEARLState) -> PolicyWeights:
+        """The elite's network."""
+        return self.members.policy_weights(state.population)
+
+    def report(self, state: SEARLState, clock: Clock) -> Report:
+        """The members as they stand, with the returns of the last generation as soon as there was one."""
+        report = self.members.report(state.population, clock)
+        returns = state.evaluation.last_returns
+        if not returns:
+            return report
+        summaries = (("max", max), ("mean", statistics.fmean), ("min", min))
+        own = {f"rollout/searl_return_{name}": of(returns) for name, of in summaries}
+        return report._replace(metrics=report.metrics | own)
+
+    def to_arrays(self, state: SEARLState) -> tuple[Arrays, Json]:
+        """All of the state as named arrays and JSON."""
+        arrays, meta = self.members.to_arrays(state.population)
+        return arrays, meta | {"evaluation": state.evaluation._asdict()}
+
+    def from_arrays(self, arrays: Arrays, meta: Json) -> SEARLState:
+        """The inverse of `to_arrays`."""
+        return SEARLState(self.members.from_arrays(arrays, meta), Evaluation.from_json(meta["evaluation"]))
+
+
+def _with_learning(state: SEARLState, learning: ValueState) -> SEARLState:
+    return state._replace(population=state.population._replace(learning=learning))
+
+
+def _living_after(state: SEARLState, member: int) -> list[int]:
+    diverged = np.asarray(state.population.learning.record.diverged)
+    return [k for k in range(member + 1, len(diverged)) if not diverged[k]]
+
+
+def _with_new_targets(learning: ValueState) -> ValueState:
+    """Renew the snapshot of every member; one that has diverged keeps its last one, which it can still act with."""
+    diverged = np.asarray(learning.record.diverged)
+    target = list(learning.target)
+    for k, group in enumerate(learning.ensemble):
+        parameters = np.asarray(group.parameters)
+        if not diverged[k] and np.isfinite(parameters).all():
+            target[k] = jnp.array(parameters, copy=True)
+    return learning._replace(target=tuple(target))

@@ -1,0 +1,273 @@
+"""A search within one run: trial after trial, each a fresh agent with hyperparameters that a searcher asks for.
+
+To the loop this is one agent, which wraps another one. A trial has a clock of its own: ε, the start of learning and
+target updates count from its first step, and "until the end" is the end of the trial. The replay buffer is kept from
+trial to trial unless the settings say otherwise. A trial is as good as the mean return of the episodes in its last
+epoch. One that is not finished when the run ends is neither told to the searcher nor recorded.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from adaqn.agents.core.population import Population
+from adaqn.agents.events import Event, Failure, Generation, TargetUpdate, TrialEnd, TrialStart
+from adaqn.agents.protocol import Agent, Arrays, Clock, Json, Operation, PolicyWeights, Report
+from adaqn.agents.registry import Algorithm
+from adaqn.agents.trials.settings import TrialSettings, settings_of_one_trial
+from adaqn.agents.trials.state import FinishedTrial, Returns, TrialState
+from adaqn.envs.actions import random_actions
+from adaqn.envs.environments import FinishedEpisode
+from adaqn.errors import CheckpointError
+from adaqn.evolution import Descendant
+from adaqn.hyperparameters import Hyperparameters
+from adaqn.replay.protocol import Batch
+
+
+class TrialAgent:
+    """A search as the loop sees it: an agent that starts afresh again and again."""
+
+    def __init__(
+        self,
+        settings: TrialSettings,
+        population: Population,
+        observation_space: gymnasium.Space,
+        action_space: gymnasium.Space,
+        base: Algorithm,
+    ) -> None:
+        assert population.space is not None, "an algorithm with trials requires a space"
+        self.settings = settings
+        self.space = population.space
+        self.base = base
+        self.searcher = settings.searcher(self.space.dimensions)
+        self._spaces = observation_space, action_space
+        # All that its methods need of a trial is in the state, so one agent serves for all of them.
+        self._agent = self._agent_with(self.space.largest())
+
+    def _agent_with(self, hyperparameters: Hyperparameters) -> Agent[Any]:
+        members = (hyperparameters,) * (self.base.copies or 1)
+        return self.base.make(settings_of_one_trial(self.settings, self.base), Population(members), *self._spaces)
+
+    @property
+    def parameter_bytes(self) -> int:
+        """Those of the largest member that the space has, twice: for the current trial and the best one."""
+        return 2 * self._agent.parameter_bytes
+
+    def init(self, seed: int) -> TrialState:
+        """The state at step 0: the first trial begins."""
+        return self._begin_trial(self.searcher.init(), None, 0, np.random.default_rng(seed))
+
+    def _begin_trial(self, search: Any, best: FinishedTrial | None, step: int, rng: np.random.Generator) -> TrialState:
+        """The state in which the pending trial begins, or the next one if none is pending."""
+        trial = self.searcher.pending(search)
+        if trial is None:
+            search, trial = self.searcher.ask(search, rng)
+        hyperparameters = self.space.from_unit(trial.u)
+        run = self._agent_with(hyperparameters).init(int(rng.integers(2**32)))
+        return TrialState(search, trial, step, step, Returns(), False, hyperparameters, run, best)
+
+    def _clock(self, state: TrialState, clock: Clock) -> Clock:
+        """Where the trial stands."""
+        begin = state.first_step
+        return Clock(
+            clock.step - begin,
+            max(0, clock.settled - begin),
+            state.trial.fidelity,
+            max(0, clock.replay_start - begin),
+        )
+
+    def _set_back(self, state: TrialState, clock: Clock) -> bool:
+        """Whether a new run began in the middle of the trial; the trial then begins again."""
+        return clock.step < state.last_acted
+
+    def plan(self, state: TrialState, clock: Clock, ended: np.ndarray) -> tuple[Operation, ...]:
+        """What is due in the trial, and at the end of its steps the next one."""
+        if state.failed or self._set_back(state, clock):
+            return (Operation.NEW_TRIAL,)
+        own = self._clock(state, clock)
+        due = self._agent.plan(state.run, own, ended)
+        return (*due, Operation.NEW_TRIAL) if own.step >= state.trial.fidelity else due
+
+    def act(
+        self, state: TrialState, observations: np.ndarray, clock: Clock, rng: np.random.Generator
+    ) -> tuple[TrialState, np.ndarray]:
+        """The trial's actions, or random ones for the one step until a trial that failed is replaced."""
+        state = state._replace(last_acted=clock.step)
+        if not state.failed:
+            run, actions = self._agent.act(state.run, observations, self._clock(state, clock), rng)
+            if not isinstance(actions, Failure):
+                return state._replace(run=run), actions
+            state = state._replace(run=run, failed=True)
+        return state, random_actions(self._spaces[1], rng, len(observations))
+
+    def update(
+        self,
+        state: TrialState,
+        operation: Operation,
+        batch: Batch[np.ndarray],
+        clock: Clock,
+        rng: np.random.Generator,
+        act_on: np.ndarray | None = None,
+    ) -> tuple[TrialState, np.ndarray | None]:
+        """An update of the trial's agent."""
+        if not state.failed:
+            own = self._clock(state, clock)
+            run, actions = self._agent.update(state.run, operation, batch, own, rng, act_on)
+            state = state._replace(run=run, failed=isinstance(actions, Failure))
+            if act_on is not None and isinstance(actions, np.ndarray):
+                return state._replace(last_acted=clock.step), actions
+        return (state, None) if act_on is None else self.act(state, act_on, clock, rng)
+
+    def perform(
+        self, state: TrialState, operation: Operation, clock: Clock, rng: np.random.Generator
+    ) -> tuple[TrialState, tuple[Event, ...]]:
+        """An operation of the trial's agent, or the end of the trial and the beginning of the next."""
+        if operation is Operation.NEW_TRIAL:
+            return self._next_trial(state, clock, rng)
+        if state.failed:
+            return state, ()
+        run, events = self._agent.perform(state.run, operation, self._clock(state, clock), rng)
+        state = state._replace(run=run)
+        if any(isinstance(event, Failure) for event in events):
+            return state._replace(failed=True), ()
+        # The events of the trial are those of the run.
+        return state, tuple(e._replace(step=clock.step) if isinstance(e, TargetUpdate) else e for e in events)
+
+    def _next_trial(
+        self, state: TrialState, clock: Clock, rng: np.random.Generator
+    ) -> tuple[TrialState, tuple[Event, ...]]:
+        ends: tuple[Event, ...] = ()
+        search, best = state.search, state.best
+        if not self._set_back(state, clock):
+            finished = FinishedTrial(self._outcome(state, clock), state.run)
+            fitness = finished.outcome.fitness
+            search = self.searcher.tell(search, state.trial, math.inf if fitness is None else -fitness)
+            best = finished if fitness is not None and finished.beats(best) else best
+            ends = (finished.outcome,)
+        following = self._begin_trial(search, best, clock.step, rng)
+        trial, hyperparameters = following.trial, following.hyperparameters
+        begins = TrialStart(clock.step, trial.number, hyperparameters, trial.fidelity, self.settings.keep_replay)
+        members = tuple(member.hyperparameters for member in self._agent.report(following.run, clock).members)
+        generation = Generation(clock.step, trial.number, tuple(Descendant(member, None, None) for member in members))
+        return following, (*ends, begins, generation)
+
+    def _outcome(self, state: TrialState, clock: Clock) -> TrialEnd:
+        trial, own = state.trial, self._clock(state, clock)
+        failed = state.failed or all(member.diverged for member in self._agent.report(state.run, own).members)
+        return TrialEnd(
+            number=trial.number,
+            hyperparameters=state.hyperparameters,
+            fidelity=trial.fidelity,
+            first_step=state.first_step,
+            last_step=clock.step,
+            fitness=None if failed else state.returns.mean(own.step, self.settings.epoch_steps),
+            origin={"kind": trial.origin, "bracket": trial.bracket, "rung": trial.rung, "slot": trial.slot},
+        )
+
+    def episodes_ended(self, state: TrialState, episodes: Sequence[FinishedEpisode], clock: Clock) -> TrialState:
+        """Count them for the trial."""
+        own = self._clock(state, clock)
+        returns = state.returns.add(own.step, [episode.total for episode in episodes], self.settings.epoch_steps)
+        return state._replace(returns=returns, run=self._agent.episodes_ended(state.run, episodes, own))
+
+    def best_trial(self, state: TrialState) -> TrialEnd | None:
+        """The best of the finished trials with the most steps, or None if all failed or none is finished."""
+        return None if state.best is None else state.best.outcome
+
+    def policy(
+        self, state: TrialState, observations: np.ndarray, rng: np.random.Generator | None, clock: Clock
+    ) -> np.ndarray:
+        """That of the best trial, as it was when it ended; before one is finished, that of the current one."""
+        own = self._clock(state, clock)
+        if state.best is not None:
+            steps = state.best.outcome.fidelity
+            own = Clock(steps, steps, steps)
+        return self._agent.policy(_chosen_run(state), observations, rng, own)
+
+    def policy_weights(self, state: TrialState) -> PolicyWeights:
+        """The network of the same trial."""
+        return self._agent.policy_weights(_chosen_run(state))
+
+    def report(self, state: TrialState, clock: Clock) -> Report:
+        """The members of the current trial, its number, and the best trial once one is finished."""
+        report = self._agent.report(state.run, self._clock(state, clock))
+        best = self.best_trial(state)
+        metrics = report.metrics | {"search/trial": float(state.trial.number)}
+        if best is not None and best.fitness is not None:
+            metrics["search/best_return"] = best.fitness
+        number = state.trial.number if best is None else best.number
+        return report._replace(generation=number, metrics=metrics, lines=self._lines(best, clock))
+
+    def _lines(self, best: TrialEnd | None, clock: Clock) -> tuple[str, ...]:
+        """Which trials there will be, or which was the best so far."""
+        if clock.step == 0:
+            return tuple(self.searcher.describe())
+        if best is None:
+            return ("No trial has finished with a result yet.",)
+        return (
+            f"Best trial: {best.number}, with a mean return of {best.fitness:,.1f} at the end of its "
+            f"{best.fidelity:,} steps.",
+            f"  {best.hyperparameters.to_dict()}",
+        )
+
+    def to_arrays(self, state: TrialState) -> tuple[Arrays, Json]:
+        """All of the state as named arrays and JSON."""
+        arrays, run = self._agent.to_arrays(state.run)
+        arrays = {f"trial/{name}": array for name, array in arrays.items()}
+        best: Json | None = None
+        if state.best is not None:
+            of_best, best_run = self._agent.to_arrays(state.best.run)
+            arrays |= {f"best/{name}": array for name, array in of_best.items()}
+            outcome = state.best.outcome
+            values = outcome._asdict() | {"hyperparameters": outcome.hyperparameters.to_dict()}
+            best = {"outcome": values, "run": best_run}
+        return arrays, {
+            "search": self.searcher.to_dict(state.search),
+            "first_step": state.first_step,
+            "last_acted": state.last_acted,
+            "returns": state.returns._asdict(),
+            "failed": state.failed,
+            "run": run,
+            "best": best,
+        }
+
+    def from_arrays(self, arrays: Arrays, meta: Json) -> TrialState:
+        """The inverse of `to_arrays`."""
+        try:
+            search = self.searcher.from_dict(meta["search"])
+            trial = self.searcher.pending(search)
+            if trial is None:
+                raise CheckpointError("the saved search has no pending trial")
+            returns = Returns(**meta["returns"])
+            recent = tuple((step, total) for step, total in returns.recent)
+            return TrialState(
+                search=search,
+                trial=trial,
+                first_step=meta["first_step"],
+                last_acted=meta["last_acted"],
+                returns=returns._replace(recent=recent),
+                failed=meta["failed"],
+                hyperparameters=self.space.from_unit(trial.u),
+                run=self._agent.from_arrays(_below("trial/", arrays), meta["run"]),
+                best=None if meta["best"] is None else self._finished(arrays, meta["best"]),
+            )
+        except (KeyError, TypeError) as error:
+            raise CheckpointError(f"the saved search is not complete: {error!r} is missing or wrong") from error
+
+    def _finished(self, arrays: Arrays, meta: Json) -> FinishedTrial:
+        values = meta["outcome"]
+        outcome = TrialEnd(**{**values, "hyperparameters": Hyperparameters.from_dict(values["hyperparameters"])})
+        return FinishedTrial(outcome, self._agent.from_arrays(_below("best/", arrays), meta["run"]))
+
+
+def _chosen_run(state: TrialState) -> Any:
+    return state.run if state.best is None else state.best.run
+
+
+def _below(prefix: str, arrays: Arrays) -> Arrays:
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}

@@ -1,0 +1,39 @@
+"""How the algorithm of a search is made of a search method and the algorithm that it tries."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from adaqn.agents.core.population import Population
+from adaqn.agents.registry import Algorithm, algorithm
+from adaqn.agents.trials.settings import TrialSettings, settings_over
+
+if TYPE_CHECKING:
+    import gymnasium
+
+    from adaqn.agents.protocol import Agent
+
+
+@cache  # one class of settings for each pair
+def search_with(method: type[TrialSettings], base_name: str = "dqn") -> Algorithm:
+    """The search by this method over trials of an algorithm."""
+    base = algorithm(base_name)
+
+    def make(
+        settings: Any, population: Population, observations: gymnasium.Space, actions: gymnasium.Space
+    ) -> Agent[Any]:
+        from adaqn.agents.trials.agent import TrialAgent  # it imports JAX, which listing the names must not
+
+        return TrialAgent(settings, population, observations, actions, base)
+
+    return Algorithm(
+        settings_over(method, base),
+        make,
+        lambda _: (),
+        space="required",
+        base=base_name,
+        tables=("trials",),
+        sums_up_selections=base.sums_up_selections,
+        over=lambda name: search_with(method, name),
+    )

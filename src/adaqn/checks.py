@@ -1,0 +1,95 @@
+"""Validators of what a user gives: each returns the value in its proper type, or raises one sentence."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from adaqn.errors import UserError, unknown_name
+
+Check = Callable[[str, Any], Any]  # (name of the setting, given value) -> value
+
+
+def number(what: str, given: object, low: float = -math.inf, high: float = math.inf) -> float:
+    """The given value as a finite number within [low, high]; text such as "1e-3", which YAML keeps, is read."""
+    try:
+        value = float(given)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        raise UserError(f"{what} must be a number, but got {given!r}") from None
+    if isinstance(given, bool) or not (math.isfinite(value) and low <= value <= high):
+        raise UserError(f"{what} must be a finite number{_limits(low, high)}, but got {given!r}")
+    return value
+
+
+def count(what: str, given: object, low: int = 0) -> int:
+    """The given value as a whole number of at least `low`."""
+    # A whole number stays one: as a float, the last digits of a large seed would be lost.
+    if isinstance(given, int) and not isinstance(given, bool) and abs(given) < 2**63:
+        value: float = given
+    else:
+        value = number(what, given)
+    if value != int(value) or value < low:
+        raise UserError(f"{what} must be a whole number of at least {low}, but got {given!r}")
+    return int(value)
+
+
+def at_least(low: int) -> Check:
+    """A whole number of at least `low`."""
+    return lambda name, given: count(name, given, low)
+
+
+def between(low: float, high: float = math.inf) -> Check:
+    """A finite number within [low, high]."""
+    return lambda name, given: number(name, given, low, high)
+
+
+def flag(name: str, given: object) -> bool:
+    """True or false."""
+    if not isinstance(given, bool):
+        raise UserError(f"{name} must be true or false, but got {given!r}")
+    return given
+
+
+def one_of(names: Callable[[], Sequence[str]]) -> Check:
+    """One of these names."""
+
+    def check(name: str, given: object) -> str:
+        if given not in names():
+            raise unknown_name(name, given, names())
+        return str(given)
+
+    return check
+
+
+def some_of(names: Callable[[], Sequence[str]]) -> Check:
+    """Different ones of these names, at least one: a sequence of them, or text with commas."""
+
+    def check(name: str, given: object) -> tuple[str, ...]:
+        values = given.split(",") if isinstance(given, str) else given
+        if not isinstance(values, (list, tuple)) or not values:
+            raise UserError(f"{name} must be names such as {','.join(names()[:2])}, but got {given!r}")
+        chosen = tuple(one_of(names)(name, value) for value in values)
+        if len(set(chosen)) != len(chosen):
+            raise UserError(f"{name} must be different names, but got {given!r}")
+        return chosen
+
+    return check
+
+
+def optional(check: Check) -> Check:
+    """None, or what another check allows."""
+    return lambda name, given: None if given is None else check(name, given)
+
+
+def auto_or(check: Check, auto: str = "auto") -> Check:
+    """The word `auto`, or what another check allows."""
+    return lambda name, given: auto if given == auto else check(f"{name} ({auto}, or a number)", given)
+
+
+def _limits(low: float, high: float) -> str:
+    if math.isinf(low) and math.isinf(high):
+        return ""
+    if math.isinf(high):
+        return f" of at least {low:g}"
+    return f" between {low:g} and {high:g}"
