@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from adaqn.agents.ensemble_agent import EnsembleRun
 from gymnasium import spaces
 
 from adaqn.agents.dqn import DQNAgent
-from adaqn.agents.ensemble_agent import EnsembleRun
 from adaqn.agents.events import TargetUpdate
 from adaqn.agents.protocol import Clock, Operation
 from adaqn.hyperparameters import ACTIVATIONS, LOSSES, OPTIMIZERS, Hyperparameters

@@ -17,12 +17,12 @@ from adaqn.agents.protocol import Clock, MemberReport
 from adaqn.agents.registry import algorithm
 from adaqn.agents.trials.agent import TrialAgent
 from adaqn.checkpoint import CheckpointStore
+from adaqn.checks import count
 from adaqn.compilation import prepare_jax
 from adaqn.envs.actions import environment_actions
 from adaqn.envs.environments import Environments
 from adaqn.envs.making import make_environment
 from adaqn.envs.spaces import observation_dtype
-from adaqn.checks import count
 from adaqn.errors import CheckpointError, UserError
 from adaqn.hyperparameters import Hyperparameters
 from adaqn.replay.making import make_replay

@@ -53,7 +53,7 @@ def base_values(config: str | None, algo: str | None) -> dict[str, Any]:
             values["settings"].pop(name, None)
         if after.space == "none":
             values.pop("space", None)
-        if after.trials:
+        if after.base is not None:
             values.pop("members", None)
             values.pop("grid", None)
         values["algo"] = algo

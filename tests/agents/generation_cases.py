@@ -9,11 +9,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from adaqn.agents.catalogue import Population
+from adaqn.agents.ensemble_agent import EnsembleRun
 from gymnasium import Space, spaces
 
-from adaqn.agents.catalogue import Population
 from adaqn.agents.dqn import DQNAgent, DQNSettings
-from adaqn.agents.ensemble_agent import EnsembleRun
 from adaqn.agents.events import Event, Generation, TargetUpdate
 from adaqn.agents.protocol import Clock, Operation
 from adaqn.evolution import Child

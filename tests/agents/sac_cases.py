@@ -8,14 +8,14 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from adaqn.agents.ensemble_agent import EnsembleRun
+from adaqn.agents.sac_learning import Draws
+from adaqn.agents.sac_settings import SACSettings
 from gymnasium import Space, spaces
 
-from adaqn.agents.ensemble_agent import EnsembleRun
 from adaqn.agents.events import TargetUpdate
 from adaqn.agents.protocol import Clock, Operation
 from adaqn.agents.sac import SACAgent
-from adaqn.agents.sac_learning import Draws
-from adaqn.agents.sac_settings import SACSettings
 from adaqn.ensemble import Ensemble
 from adaqn.hyperparameters import Hyperparameters
 from adaqn.replay.protocol import Batch

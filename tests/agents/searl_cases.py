@@ -7,14 +7,14 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from gymnasium import spaces
-
 from adaqn.agents.catalogue import Population
 from adaqn.agents.ensemble_agent import EnsembleRun
+from adaqn.agents.searl_settings import SEARLSettings
+from gymnasium import spaces
+
 from adaqn.agents.events import Event
 from adaqn.agents.protocol import Clock, Operation
 from adaqn.agents.searl import SEARLAgent
-from adaqn.agents.searl_settings import SEARLSettings
 from adaqn.envs.environments import FinishedEpisode
 from adaqn.hyperparameters import Hyperparameters
 from adaqn.replay.protocol import Batch

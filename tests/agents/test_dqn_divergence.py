@@ -9,10 +9,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from adaqn.agents.ensemble_agent import EnsembleRun
 from gymnasium import spaces
 
 from adaqn.agents.dqn import DQNAgent, DQNSettings
-from adaqn.agents.ensemble_agent import EnsembleRun
 from adaqn.agents.events import Event, TargetUpdate
 from adaqn.agents.protocol import Clock, Operation
 from adaqn.envs.environments import Environments

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from adaqn.agents.schedules import linear
 from gymnasium import spaces
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adaqn.agents.dqn import DQNAgent, DQNSettings
 from adaqn.agents.protocol import Clock, Operation
-from adaqn.agents.schedules import linear
 from adaqn.hyperparameters import Hyperparameters
 
 LETTERS = {Operation.UPDATE: "U", Operation.TARGET_UPDATE: "T"}

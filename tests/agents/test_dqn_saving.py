@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from adaqn.agents.ensemble_agent import EnsembleRun
+from adaqn.agents.state_arrays import state_from_arrays, state_to_arrays
 from gymnasium import spaces
 
 from adaqn.agents.dqn import DQNAgent, DQNSettings
-from adaqn.agents.ensemble_agent import EnsembleRun
 from adaqn.agents.protocol import Clock, Operation
-from adaqn.agents.state_arrays import state_from_arrays, state_to_arrays
 from adaqn.errors import CheckpointError
 from adaqn.hyperparameters import Hyperparameters
 from adaqn.replay.protocol import Batch

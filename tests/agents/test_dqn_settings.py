@@ -7,9 +7,9 @@ import re
 from typing import Any
 
 import pytest
+from adaqn.agents.catalogue import Population
 
 from adaqn.agents import algorithm, algorithms
-from adaqn.agents.catalogue import Population
 from adaqn.agents.dqn import DQNSettings
 from adaqn.errors import UserError
 from adaqn.hyperparameters import Hyperparameters

@@ -7,11 +7,11 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from adaqn.agents.bellman import bellman_target
+from adaqn.agents.ensemble_agent import EnsembleRun
 from gymnasium import spaces
 
-from adaqn.agents.bellman import bellman_target
 from adaqn.agents.dqn import DQNAgent, DQNSettings
-from adaqn.agents.ensemble_agent import EnsembleRun
 from adaqn.agents.events import TargetUpdate
 from adaqn.agents.protocol import Clock, Operation
 from adaqn.hyperparameters import Hyperparameters

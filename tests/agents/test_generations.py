@@ -10,10 +10,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from adaqn.agents.ensemble_agent import EnsembleRun
 from gymnasium import spaces
 
 from adaqn.agents.dqn import DQNAgent
-from adaqn.agents.ensemble_agent import EnsembleRun
 from adaqn.agents.protocol import Clock, Operation
 from adaqn.ensemble import fresh_members
 from adaqn.errors import AllMembersDiverged, UserError

@@ -7,11 +7,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from adaqn.agents.sac_settings import SACSettings
 from gymnasium import spaces
 
 from adaqn.agents import algorithm
 from adaqn.agents.protocol import Clock, Operation
-from adaqn.agents.sac_settings import SACSettings
 from adaqn.hyperparameters import Hyperparameters
 from adaqn.replay.protocol import Batch
 from tests.agents.sac_cases import make_agent

@@ -10,11 +10,11 @@ import gymnasium
 import numpy as np
 import pytest
 import yaml
+from adaqn.agents.catalogue import Population
 from gymnasium import spaces
 
 from adaqn import DEHB, SEARL, AdaDQN, RandomSearch
 from adaqn.agents import algorithm, algorithms
-from adaqn.agents.catalogue import Population
 from adaqn.cli import main
 from adaqn.errors import UserError
 from adaqn.hyperparameters import Convolution, Hyperparameters

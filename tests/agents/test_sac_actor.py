@@ -12,10 +12,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from adaqn.agents.sac_learning import entropy_coefficient
 
 from adaqn.agents.protocol import Clock, Operation
 from adaqn.agents.sac import SACAgent
-from adaqn.agents.sac_learning import entropy_coefficient
 from tests.agents.sac_cases import (
     CENTRED,
     FLAT,

@@ -11,13 +11,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from adaqn.agents.ensemble_agent import EnsembleRun
+from adaqn.agents.sac_settings import SACSettings
 from gymnasium import spaces
 
-from adaqn.agents.ensemble_agent import EnsembleRun
 from adaqn.agents.events import Event, TargetUpdate
 from adaqn.agents.protocol import Clock, Operation
 from adaqn.agents.sac import SACAgent
-from adaqn.agents.sac_settings import SACSettings
 from adaqn.api import SAC
 from adaqn.envs.environments import Environments
 from adaqn.errors import ActorDiverged, AllMembersDiverged

@@ -9,15 +9,15 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from adaqn.agents.catalogue import Population
+from adaqn.agents.ensemble_agent import EnsembleRun
+from adaqn.agents.sac_settings import SACSettings
 from gymnasium import spaces
 
 from adaqn.agents import algorithm
-from adaqn.agents.catalogue import Population
-from adaqn.agents.ensemble_agent import EnsembleRun
 from adaqn.agents.events import Generation
 from adaqn.agents.protocol import Clock, Operation
 from adaqn.agents.sac import SACAgent
-from adaqn.agents.sac_settings import SACSettings
 from adaqn.ensemble import fresh_members
 from adaqn.errors import AllMembersDiverged, UserError
 from adaqn.evolution import Child

@@ -7,13 +7,13 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
+from adaqn.agents.sac_settings import SACSettings
 from gymnasium import spaces
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adaqn.agents.protocol import Clock, Operation
 from adaqn.agents.sac import SACAgent
-from adaqn.agents.sac_settings import SACSettings
 from adaqn.envs.environments import Environments
 from adaqn.hyperparameters import Hyperparameters
 from adaqn.replay.making import make_replay

@@ -8,11 +8,11 @@ import gymnasium
 import jax.numpy as jnp
 import numpy as np
 import pytest
-
 from adaqn.agents.ensemble_agent import EnsembleRun
-from adaqn.agents.sac import SACAgent
 from adaqn.agents.sac_learning import critic_inputs
 from adaqn.agents.sac_settings import SACSettings
+
+from adaqn.agents.sac import SACAgent
 from adaqn.envs.environments import Environments
 from adaqn.envs.probes import PROBES, Probe
 from adaqn.hyperparameters import Hyperparameters

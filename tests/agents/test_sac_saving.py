@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from adaqn.agents.ensemble_agent import EnsembleRun
+from adaqn.agents.sac_settings import SACSettings
 from gymnasium import spaces
 
-from adaqn.agents.ensemble_agent import EnsembleRun
 from adaqn.agents.protocol import Clock, Operation
 from adaqn.agents.sac import SACAgent
-from adaqn.agents.sac_settings import SACSettings
 from adaqn.errors import CheckpointError
 from adaqn.hyperparameters import Hyperparameters
 from adaqn.replay.protocol import Batch

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from adaqn.agents.catalogue import Population
+from adaqn.agents.sac_settings import SACSettings
 from gymnasium import spaces
 
 from adaqn.agents import algorithm
-from adaqn.agents.catalogue import Population
 from adaqn.agents.sac import DEFAULT_MEMBERS, PAPER_CRITIC, SACAgent
-from adaqn.agents.sac_settings import SACSettings
 from adaqn.errors import UserError
 from adaqn.hyperparameters import Hyperparameters, grid
 from tests.agents.sac_cases import make_agent

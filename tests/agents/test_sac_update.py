@@ -11,13 +11,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from adaqn.agents.sac_learning import Draws, SACProgram, SACState, start
+from adaqn.agents.sac_settings import SACSettings
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adaqn.agents.protocol import Clock, Operation
 from adaqn.agents.sac import SACAgent, compiled_programs
-from adaqn.agents.sac_learning import Draws, SACProgram, SACState, start
-from adaqn.agents.sac_settings import SACSettings
 from adaqn.ensemble import Ensemble
 from adaqn.hyperparameters import Hyperparameters
 from adaqn.networks.network import Network

@@ -7,8 +7,8 @@ import math
 import jax.numpy as jnp
 import numpy as np
 import pytest
-
 from adaqn.agents.ensemble_agent import EnsembleRun
+
 from adaqn.agents.events import Generation, MemberEvaluation, TargetUpdate
 from adaqn.agents.protocol import Clock, Operation
 from adaqn.agents.searl import Evaluation, SEARLAgent

@@ -8,13 +8,13 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 import pytest
-
 from adaqn.agents.catalogue import Population
 from adaqn.agents.ensemble_agent import EnsembleRun
+from adaqn.agents.searl_settings import SEARLSettings
+
 from adaqn.agents.events import Generation, MemberEvaluation, TargetUpdate
 from adaqn.agents.protocol import Clock, Operation
 from adaqn.agents.searl import SEARLAgent
-from adaqn.agents.searl_settings import SEARLSettings
 from adaqn.envs.environments import Environments
 from adaqn.replay.making import make_replay
 from adaqn.replay.protocol import Batch

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from adaqn.agents.searl_settings import SEARLSettings
 
 import adaqn
 from adaqn import SEARL
@@ -17,7 +18,6 @@ from adaqn.agents import algorithm
 from adaqn.agents.events import Generation, MemberEvaluation
 from adaqn.agents.protocol import Clock, Operation
 from adaqn.agents.searl import SEARLAgent
-from adaqn.agents.searl_settings import SEARLSettings
 from adaqn.cli import main
 from adaqn.errors import UserError
 from adaqn.snapshot import Snapshot

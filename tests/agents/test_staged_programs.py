@@ -8,12 +8,12 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from gymnasium import spaces
-
 from adaqn.agents.catalogue import Population
-from adaqn.agents.dqn import DQNAgent, DQNSettings
 from adaqn.agents.dqn_programs import MemberPrograms, StagedPrograms, fused_programs, member_programs
 from adaqn.agents.ensemble_agent import EnsembleRun
+from gymnasium import spaces
+
+from adaqn.agents.dqn import DQNAgent, DQNSettings
 from adaqn.agents.protocol import Clock, Operation
 from adaqn.compilation import compile_seconds
 from adaqn.evolution import Child

@@ -6,10 +6,10 @@ import math
 
 import numpy as np
 import pytest
+from adaqn.agents.trial_state import FinishedTrial, Returns
 
 from adaqn.agents.events import TrialEnd, TrialStart
 from adaqn.agents.protocol import Clock, Operation
-from adaqn.agents.trial_state import FinishedTrial, Returns
 from adaqn.search import RandomSearch, Trial
 from adaqn.search.random_search import RandomSearchState
 from adaqn.training.trainer import Trainer

@@ -9,10 +9,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from adaqn.agents.trial_state import TrialState
 
 from adaqn.agents.events import TrialEnd
 from adaqn.agents.protocol import Clock, Operation
-from adaqn.agents.trial_state import TrialState
 from adaqn.agents.trials import TrialAgent
 from adaqn.replay.protocol import Batch
 from adaqn.search import DEHB

@@ -6,11 +6,11 @@ import dataclasses
 from typing import Any
 
 import pytest
-
-from adaqn.agents import algorithm
 from adaqn.agents.catalogue import Population
 from adaqn.agents.dqn_settings import DQNSettings
 from adaqn.agents.evolution_settings import EvolutionSettings
+
+from adaqn.agents import algorithm
 from adaqn.errors import UserError
 from adaqn.hyperparameters import Hyperparameters
 from adaqn.space import SearchSpace

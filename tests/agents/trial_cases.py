@@ -7,13 +7,13 @@ from typing import Any
 
 import gymnasium
 import numpy as np
+from adaqn.agents.catalogue import Population
+from adaqn.agents.trial_state import TrialState
 from gymnasium import spaces
 
 from adaqn.agents import algorithm
-from adaqn.agents.catalogue import Population
 from adaqn.agents.events import Event, Generation, TargetUpdate, TrialEnd, TrialStart
 from adaqn.agents.protocol import Clock
-from adaqn.agents.trial_state import TrialState
 from adaqn.agents.trials import TrialAgent
 from adaqn.envs.environments import Environments
 from adaqn.replay.making import make_replay

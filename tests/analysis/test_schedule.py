@@ -12,10 +12,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import yaml
+from adaqn.agents.catalogue import Population, Scheduled
 from gymnasium import spaces
 
 from adaqn import cli
-from adaqn.agents.catalogue import Population, Scheduled
 from adaqn.agents.dqn import DQNAgent, DQNSettings
 from adaqn.agents.events import Generation, TargetUpdate
 from adaqn.agents.protocol import Clock, Operation

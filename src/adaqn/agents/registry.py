@@ -186,7 +186,8 @@ def _table_names(module: str) -> list[str]:
     spec = importlib.util.find_spec(module)
     source = spec.loader.get_source(module) if spec and isinstance(spec.loader, InspectLoader) else None
     for statement in ast.parse(source or "").body:
-        if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Dict):
-            if [target.id for target in statement.targets if isinstance(target, ast.Name)] == ["ALGORITHMS"]:
-                return [key.value for key in statement.value.keys if isinstance(key, ast.Constant)]
+        if not (isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Dict)):
+            continue
+        if [target.id for target in statement.targets if isinstance(target, ast.Name)] == ["ALGORITHMS"]:
+            return [str(key.value) for key in statement.value.keys if isinstance(key, ast.Constant)]
     return []

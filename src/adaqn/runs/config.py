@@ -13,8 +13,8 @@ import yaml
 
 from adaqn.agents.core.population import Population, Scheduled
 from adaqn.agents.registry import Algorithm, algorithm
-from adaqn.envs.making import observation_shape_of
 from adaqn.checks import count
+from adaqn.envs.making import observation_shape_of
 from adaqn.errors import UserError, unknown_name
 from adaqn.hyperparameters import Hyperparameters, grid, members_from
 from adaqn.space import SearchSpace, space_from

@@ -12,7 +12,6 @@ from adaqn.plugins import PluginFolder
 from adaqn.selection import behaviour, target
 from adaqn.selection.types import BehaviourRule, Selection, TargetRule
 
-
 _TARGET = PluginFolder("selection", target.__name__, entry_points="adaqn.selection")
 _BEHAVIOUR = PluginFolder("behaviour", behaviour.__name__, entry_points="adaqn.behaviour")
 

@@ -54,7 +54,7 @@ class Trainer:
         self.pending = ()
 
     def leave_run(self) -> None:
-        """Go on from here as another run, with an empty replay buffer and in new episodes; pending operations are dropped."""
+        """Go on from here as another run, with an empty replay buffer and new episodes; drop pending operations."""
         self.clock = self.clock._replace(settled=self.clock.step, replay_start=self.clock.step)
         self.pending = ()
         self._ended[:] = False

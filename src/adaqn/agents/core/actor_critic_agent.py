@@ -35,7 +35,7 @@ Learning = TypeVar("Learning", bound=ActorCriticState)
 
 
 class ActorCriticAgent(EnsembleAgent[Learning, Programs]):
-    """Critics of continuous actions and an actor. Actions are in [-1, 1]; the environments rescale them to their Box."""
+    """Critics of continuous actions and an actor, whose actions in [-1, 1] the environments rescale to their Box."""
 
     def __init__(
         self,
@@ -90,7 +90,9 @@ class ActorCriticAgent(EnsembleAgent[Learning, Programs]):
         replaced, generation = self.replace_members(state, children, reset_weights, clock, rng)
         return replaced, (generation,)
 
-    def _report_pairs(self, state: AgentState[Learning], clock: Clock) -> tuple[AgentState[Learning], tuple[Event, ...]]:
+    def _report_pairs(
+        self, state: AgentState[Learning], clock: Clock
+    ) -> tuple[AgentState[Learning], tuple[Event, ...]]:
         """Tell how often each member was in the pairs, unless nothing can be learned any more."""
         if (failure := self._stuck(state)) is not None:
             return state, (failure,)

@@ -16,10 +16,9 @@ def layers_text(name: str, given: str | int | Sequence[int]) -> str:
     if isinstance(given, str):
         layers_from_text(given)
         return given
-    if isinstance(given, int) and not isinstance(given, bool):
-        given = (given,)
+    widths = (given,) if isinstance(given, int) else given
     try:
-        return "x".join(str(count("the width of a hidden layer", width, low=1)) for width in given) or "linear"
+        return "x".join(str(count("the width of a hidden layer", width, low=1)) for width in widths) or "linear"
     except TypeError:
         raise UserError(f"{name} must be layer widths such as 256x256, but got {given!r}") from None
 

@@ -48,9 +48,7 @@ class Generations:
     ) -> tuple[Descendant, ...]:
         """Survivors in their slots, and mutated copies of them in the others."""
         del step
-        return next_generation(
-            rng, self.space, members, fitness, self.settings.exploit, self.settings.mutations
-        )
+        return next_generation(rng, self.space, members, fitness, self.settings.exploit, self.settings.mutations)
 
 
 @dataclass(frozen=True)
@@ -111,8 +109,7 @@ def inheritance(
 ) -> Inheritance:
     """Draw what the children do not inherit."""
     fresh = tuple(
-        new.network(slot).init(rng) if child.is_new else np.zeros(0, np.float32)
-        for slot, child in enumerate(children)
+        new.network(slot).init(rng) if child.is_new else np.zeros(0, np.float32) for slot, child in enumerate(children)
     )
     return Inheritance(old, new, children, fresh, reset_weights)
 

@@ -76,9 +76,7 @@ class EvolutionSettings:
     mutations: tuple[str, ...] = setting(
         DEFAULT_MUTATIONS, "mutations that may happen, all equally likely", some_of(mutation_names), mutation_names
     )
-    reset_weights: bool = setting(
-        False, "let mutated members start with fresh weights instead of their parent's", flag
-    )
+    reset_weights: bool = setting(False, "let mutated members start with fresh weights instead of their parent's", flag)
 
 
 EVOLUTION_NAMES = tuple(item.name for item in dataclasses.fields(EvolutionSettings))

@@ -50,9 +50,7 @@ class DQNAgent(ValueAgent[DQNPrograms]):
             settings.double_q,
         )
         evolution = evolution_of(population, settings)
-        super().__init__(
-            settings, population.members, observation_space, action_space, evolution, self.rules.mixture
-        )
+        super().__init__(settings, population.members, observation_space, action_space, evolution, self.rules.mixture)
 
     def compile(self, members: tuple[Hyperparameters, ...]) -> DQNPrograms:
         """One program for all where members stay what they are, else one for each."""

@@ -84,9 +84,7 @@ class SACAgent(ActorCriticAgent[SACState, SACPrograms]):
             settings = dataclasses.replace(settings, behaviour=default)
         self.settings = settings
         evolution = evolution_of(population, settings)
-        super().__init__(
-            settings, population.members, observation_space, action_space, evolution, outputs_per_action=2
-        )
+        super().__init__(settings, population.members, observation_space, action_space, evolution, outputs_per_action=2)
 
     def start(self, members: tuple[Hyperparameters, ...], seed: int) -> SACState:
         """Critics and an actor with fresh weights."""

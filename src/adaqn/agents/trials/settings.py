@@ -25,9 +25,7 @@ class TrialSettings(_Mixin):
     In a trial, periods and durations count from its first step.
     """
 
-    epoch_steps: int = setting(
-        10_000, "steps at the end of a trial whose episodes decide how good it was", at_least(1)
-    )
+    epoch_steps: int = setting(10_000, "steps at the end of a trial whose episodes decide how good it was", at_least(1))
     keep_replay: bool = setting(
         True, "let a trial begin with what the ones before it stored in the replay buffer", flag
     )
