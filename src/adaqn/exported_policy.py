@@ -33,7 +33,7 @@ class ExportedPolicy:
         self._layers = [(arrays[f"kernel_{i}"], arrays[f"bias_{i}"]) for i in range(len(arrays) // 2)]
         self._strides = [int(stride) for stride in meta["strides"]]  # of each convolution
         self._same = {"same": True, "valid": False}[meta["padding"]]
-        self._decide = {"greedy": _greedy, "tanh-gaussian": _tanh_gaussian}[meta["kind"]](meta["action"])
+        self._decide = {"greedy": _greedy, "tanh-gaussian": _tanh, "tanh": _tanh}[meta["kind"]](meta["action"])
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> ExportedPolicy:
@@ -105,8 +105,8 @@ def _greedy(action: dict[str, Any]) -> Callable[[np.ndarray], np.ndarray]:
     return lambda outputs: start + outputs.argmax(axis=-1)
 
 
-def _tanh_gaussian(action: dict[str, Any]) -> Callable[[np.ndarray], np.ndarray]:
-    """The tanh of the means, which are the first half of the outputs, from [-1, 1] to the limits of the space."""
+def _tanh(action: dict[str, Any]) -> Callable[[np.ndarray], np.ndarray]:
+    """The tanh of the first outputs, which are means or actions, from [-1, 1] to the limits of the space."""
     dtype = np.dtype(action["dtype"])
     low, high = np.asarray(action["low"], dtype), np.asarray(action["high"], dtype)
 
