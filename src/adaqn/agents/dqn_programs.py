@@ -170,6 +170,19 @@ class StagedPrograms:
         snapshot = tuple(jnp.array(rows, copy=True) for rows in parameters)
         return _with_counts(state._replace(target=snapshot), counts), *facts
 
+    def renew_targets(self, state: DQNState) -> DQNState:
+        """Renew the snapshot of every member, where each has its own target, and choose nobody.
+
+        A member that diverged keeps its last one, which it can still act with.
+        """
+        diverged = np.asarray(state.diverged)
+        snapshot = list(state.target)
+        for k, group in enumerate(state.ensemble):
+            parameters = np.asarray(group.parameters)
+            if not diverged[k] and np.isfinite(parameters).all():
+                snapshot[k] = jnp.array(parameters, copy=True)
+        return state._replace(target=tuple(snapshot))
+
     def greedy(self, state: DQNState, observations: np.ndarray) -> np.ndarray:
         """The greedy actions of the target member's online network, or of its snapshot if it diverged since. [n]"""
         target = int(state.selected.members[0])

@@ -6,6 +6,12 @@ ends; all samples go into one replay buffer. Then every member learns in a burst
 from a target network of its own. Then the tournament on the returns, children in the places of those who go, and a
 new target for everybody.
 
+A burst makes up for the environment steps of its generation: it goes through their numbers, updates at every G-th
+and renews all targets at every multiple of T. So G and T mean what they mean for AdaDQN (the paper gives both
+algorithms the same values): with G = 1 a target is renewed every T updates, with G = 4 every T / 4. As with AdaDQN,
+T divides the steps of the whole run, not those of one generation, whose own renewal does not delay the next one.
+Interrupted in a burst, a run saves the operations that are left, among them the renewals.
+
 Where episodes do not end, nothing of this happens: the first member acts for ever.
 """
 
@@ -100,8 +106,22 @@ class SEARLAgent(ValueAgent):
             return (Operation.EPISODE_END,)
         if self._living_after(state, evaluation.member):
             return (Operation.EPISODE_END, Operation.NEXT_MEMBER)
-        updates = sum(evaluation.steps) // self.settings.train_freq if self._may_learn(clock) else 0
-        return (Operation.EPISODE_END, *[Operation.UPDATE] * updates, Operation.GENERATION)
+        return (Operation.EPISODE_END, *self._burst(sum(evaluation.steps), clock), Operation.GENERATION)
+
+    def _burst(self, samples: int, clock: Clock) -> list[Operation]:
+        """An update for every G samples of the generation that just ended, and new targets at every multiple of T."""
+        due: list[Operation] = []
+        if not self._may_learn(clock):
+            return due
+        first = clock.step - samples
+        for sample in range(1, samples + 1):
+            if sample % self.settings.train_freq == 0:
+                due.append(Operation.UPDATE)
+            # Without an update since the last renewal, the targets are what they would become.
+            changed = bool(due) and due[-1] is Operation.UPDATE
+            if changed and (first + sample) % self.settings.target_update_interval == 0:
+                due.append(Operation.TARGET_UPDATE)
+        return due
 
     def _may_learn(self, clock: Clock) -> bool:
         """A burst that comes too early is left out, and not made up for."""
@@ -180,13 +200,18 @@ class SEARLAgent(ValueAgent):
     def perform(
         self, state: EnsembleRun, operation: Operation, clock: Clock, rng: np.random.Generator
     ) -> tuple[EnsembleRun, tuple[Event, ...]]:
-        """Report an episode, go on to the next member, or replace members and renew all targets."""
+        """Report an episode, go on to the next member, renew all targets, or replace members and renew all targets.
+
+        A renewal within the burst chooses nobody, so it is no `TargetUpdate` event, and losses go on adding up.
+        """
         evaluation: Evaluation = state.evaluation
         if operation is Operation.EPISODE_END:
             return state._replace(evaluation=evaluation._replace(unreported=())), evaluation.unreported
         if operation is Operation.NEXT_MEMBER:
             following = self._living_after(state, evaluation.member)[0]
             return state._replace(evaluation=evaluation._replace(member=following)), ()
+        if operation is Operation.TARGET_UPDATE:
+            return state._replace(learning=state.programs.renew_targets(state.learning)), ()
         assert operation is Operation.GENERATION, "SEARL plans nothing else besides updates"
         children = self.children(state, clock, rng)
         elite = np.arange(len(children)) == self.fitness(state).argmin()

@@ -12,20 +12,27 @@ from adaqn.errors import count, number
 
 @dataclass(frozen=True, kw_only=True)
 class SEARLSettings(EvolutionSettings):
-    """What all members share. A generation takes at least `generation_interval` steps: its episodes finish."""
+    """What all members share. A generation takes at least `generation_interval` steps: its episodes finish.
+
+    `target_update_interval` counts environment steps, as for DQN, and so do the updates that make up for them: targets
+    are renewed after every `target_update_interval / train_freq` updates, and after each generation.
+    """
 
     gamma: float = setting(0.99, "discount that members learn with by default")
     learning_starts: int = setting(0, "steps taken before the first update; earlier generations only compare members")
     buffer_size: int = setting(100_000, "transitions that the replay buffer holds")
     batch_size: int = setting(64, "transitions in one update")
     train_freq: int = setting(1, "samples for each update at the end of a generation")
+    target_update_interval: int = setting(
+        200, "steps between renewals of each member's target, counted over the samples that a burst of updates is for"
+    )
     n_steps: int = setting(1, "steps over which a return is summed before it is bootstrapped")
 
     def __post_init__(self) -> None:
         super().__post_init__()
         checked: dict[str, Any] = {"gamma": number("gamma", self.gamma, 0.0, 1.0)}
         checked["learning_starts"] = count("learning_starts", self.learning_starts)
-        for name in ("buffer_size", "batch_size", "train_freq", "n_steps"):
+        for name in ("buffer_size", "batch_size", "train_freq", "target_update_interval", "n_steps"):
             checked[name] = count(name, getattr(self, name), low=1)
         for name, value in checked.items():
             object.__setattr__(self, name, value)
