@@ -1,10 +1,10 @@
 """Runs `adaqn` in this process and kills it with SIGKILL at a chosen point: `killed_run.py POINT NUMBER -- ARGUMENTS`.
 
-POINT is `step` (after environment step NUMBER), `update` (just before update NUMBER), `interrupt` (at update NUMBER, with
-SIGTERM, after which the run still makes a checkpoint), `generation` (in the midst of the
-NUMBER-th one), `compiling` (while the update of a member is compiled for the NUMBER-th time), `fsync` or `replace`
-(just before that call of `os` is made for the NUMBER-th time), `writing` (the NUMBER-th checkpoint is written beside,
-but not yet safe on the disk) or `renaming` (it is, but not yet in its place).
+POINT is `step` (after environment step NUMBER), `update` (just before update NUMBER), `interrupt` (at update NUMBER,
+with SIGTERM, after which the run still makes a checkpoint), `generation` (in the midst of the NUMBER-th one),
+`compiling` (while the update of a member is compiled for the NUMBER-th time), `fsync` or `replace` (just before that
+call of `os` is made for the NUMBER-th time), `writing` (the NUMBER-th checkpoint is written beside, but not yet safe on
+the disk) or `renaming` (it is, but not yet in its place).
 """
 
 from __future__ import annotations

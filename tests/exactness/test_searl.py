@@ -128,7 +128,7 @@ def test_interrupted_around_a_renewal_and_resumed_is_uninterrupted(
     assert stopped.returncode == 128 + signal.SIGTERM, stopped.stderr
     newest = max((run_dir / "checkpoint").glob("step-*.zip"))
     with zipfile.ZipFile(newest) as archive:
-        left = json.loads(archive.read("meta.json"))["meta"]["pending"]
+        left = json.loads(archive.read("meta.json"))["meta"]["snapshot"]["pending"]
     assert (int(newest.stem.removeprefix("step-")), left[:2]) == (second, pending)
     resumed = adaqn("resume", str(run_dir), "--quiet")
     assert resumed.returncode == 0, resumed.stderr
