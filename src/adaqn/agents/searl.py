@@ -6,11 +6,11 @@ ends; all samples go into one replay buffer. Then every member learns in a burst
 from a target network of its own. Then the tournament on the returns, children in the places of those who go, and a
 new target for everybody.
 
-A burst makes up for the environment steps of its generation: it goes through their numbers, updates at every G-th
-and renews all targets at every multiple of T. So G and T mean what they mean for AdaDQN (the paper gives both
-algorithms the same values): with G = 1 a target is renewed every T updates, with G = 4 every T / 4. As with AdaDQN,
-T divides the steps of the whole run, not those of one generation, whose own renewal does not delay the next one.
-Interrupted in a burst, a run saves the operations that are left, among them the renewals.
+G and T count environment steps, as for AdaDQN; the paper gives both algorithms the same values. A burst goes through
+the steps of its generation once more, makes an update at every G-th and renews all targets at every multiple of T: with
+G = 1 every T updates, with G = 4 every T / 4. T is counted over the whole run, as for AdaDQN, so the renewal after a
+generation comes in addition and does not shift the others. A run that is interrupted in a burst saves the operations
+that are left, and renewals are among them.
 
 Where episodes do not end, nothing of this happens: the first member acts for ever.
 """

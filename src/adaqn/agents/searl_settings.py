@@ -14,8 +14,8 @@ from adaqn.errors import count, number
 class SEARLSettings(EvolutionSettings):
     """What all members share. A generation takes at least `generation_interval` steps: its episodes finish.
 
-    `target_update_interval` counts environment steps, as for DQN, and so do the updates that make up for them: targets
-    are renewed after every `target_update_interval / train_freq` updates, and after each generation.
+    `target_update_interval` counts environment steps, as for DQN. One update is made for `train_freq` of them, so
+    targets are renewed after every `target_update_interval / train_freq` updates, and after each generation.
     """
 
     gamma: float = setting(0.99, "discount that members learn with by default")
@@ -24,7 +24,7 @@ class SEARLSettings(EvolutionSettings):
     batch_size: int = setting(64, "transitions in one update")
     train_freq: int = setting(1, "samples for each update at the end of a generation")
     target_update_interval: int = setting(
-        200, "steps between renewals of each member's target, counted over the samples that a burst of updates is for"
+        200, "environment steps between target updates, where one update stands for train_freq steps"
     )
     n_steps: int = setting(1, "steps over which a return is summed before it is bootstrapped")
 
