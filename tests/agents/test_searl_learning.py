@@ -52,7 +52,53 @@ def test_every_member_learns_from_its_own_target() -> None:
     assert targets_of(run) == [STEEP, FLAT, STEEP]
 
 
-def test_targets_are_renewed_in_a_generation_and_not_before() -> None:
+def test_in_a_burst_every_target_is_renewed_at_each_multiple_of_its_interval() -> None:
+    members = [HALF, HALF.replace(learning_rate=0.25)]
+    agent = agent_of(members, batch_size=1, generation_interval=8, target_update_interval=3)
+    run = evaluated(agent, started(agent, [STEEP, FLAT]), [[2.0, 2.0], [1.0, 1.0]])
+    # The burst is for the steps 5 to 12.
+    first, *burst, last = agent.plan(run, Clock(12, 11), np.array([True]))
+    assert (first, last) == (Operation.EPISODE_END, Operation.GENERATION)
+    targets, learned = [], []
+    for operation in burst:
+        if operation is Operation.UPDATE:
+            targets.append(targets_of(run))
+            run = updated(agent, run, ONE)
+            learned.append(online_of(run))
+        else:
+            run, events = agent.perform(run, operation, Clock(12, 11), RNG)
+            assert events == ()
+    # Member 0 reaches y in one update. Its target says (2, 4), then (5, 4), then (5.75, 4) at x' = 2: y is 3, 3.5 and
+    # 3.875, and Q(1, 0) = w_0 + b_0 goes up by 2, ½ and 3/8.
+    a, b, c = [2.0, 2.0, 1.0, 0.0], [2.25, 2.0, 1.25, 0.0], [2.4375, 2.0, 1.4375, 0.0]
+    assert [each[0] for each in learned] == [a, a, b, b, b, c, c, c]
+    assert [each[0] for each in targets] == [STEEP, STEEP, a, a, a, b, b, b]
+    # Member 1 goes half the way to y. Its target says max(0, 1) = 1, so y = 1.5, and w_0 = b_0 is 3/8, then 9/16. With
+    # this as target, max(27/16, 1) makes y = 59/32, and Q(1, 0) goes from 36/32 over 95/64 and 213/128 to 449/256.
+    half = [3 / 8, 9 / 16, 95 / 128, 213 / 256, 449 / 512]
+    assert [each[1] for each in learned[:5]] == [[w, 0.0, w, 1.0] for w in half]
+    assert [each[1] for each in targets] == [FLAT] * 2 + [learned[1][1]] * 3 + [learned[4][1]] * 3
+    # The last update, in step 12, has been followed by a renewal too.
+    assert targets_of(run) == online_of(run) == learned[7]
+
+
+def test_a_member_that_diverged_in_the_burst_keeps_the_target_that_it_can_act_with() -> None:
+    agent = agent_of([HALF] * 3)
+    run = started(agent, [STEEP, FLAT, DOWN])
+    online = list(run.learning.ensemble)
+    for k, parameters in enumerate([BROKEN, [5.0] * 4, [6.0] * 4]):
+        online[k] = online[k]._replace(parameters=jnp.asarray([parameters]))
+    # The second has parameters that are finite, and was found to be too large to compute with.
+    diverged = jnp.asarray([False, True, False])
+    run = run._replace(learning=run.learning._replace(ensemble=tuple(online), diverged=diverged))
+    run, _ = agent.perform(run, Operation.TARGET_UPDATE, Clock(), RNG)
+    assert targets_of(run) == [STEEP, FLAT, [6.0] * 4]
+    # The first is the elite, whose network is broken.
+    actions = agent.policy(run, np.array([[-3.0], [0.5]], np.float32), None, Clock())
+    assert actions.tolist() == [0, 1]
+
+
+def test_targets_are_renewed_in_a_generation_and_by_no_update() -> None:
     agent = agent_of([HALF, HALF], batch_size=1)
     run = evaluated(agent, started(agent, [STEEP, FLAT]), [[2.0], [1.0]])
     for _ in range(3):

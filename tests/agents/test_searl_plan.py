@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from typing import Any
 
@@ -23,10 +24,11 @@ from adaqn.training.trainer import Trainer
 from tests.agents.searl_cases import DOWN, FLAT, HALF, STEEP, Diary, agent_of, evaluated, started
 
 ENDED, GOES_ON = np.array([True]), np.array([False])
-EPISODE, NEXT, LEARN, COMPETE = (
+EPISODE, NEXT, LEARN, RENEW, COMPETE = (
     Operation.EPISODE_END,
     Operation.NEXT_MEMBER,
     Operation.UPDATE,
+    Operation.TARGET_UPDATE,
     Operation.GENERATION,
 )
 SMALL = SearchSpace.from_dict(
@@ -50,6 +52,7 @@ class WatchedAgent(SEARLAgent):
         self.greedy: list[int] = []
         self.updates: list[int] = []  # generation of each
         self.targets_at_updates: list[list[list[float]]] = []
+        self.learned: list[list[list[float]]] = []  # online parameters after each update
 
     def act(
         self, state: EnsembleRun, observations: np.ndarray, clock: Clock, rng: np.random.Generator
@@ -78,14 +81,16 @@ class WatchedAgent(SEARLAgent):
     ) -> EnsembleRun:
         self.updates.append(state.generation)
         self.targets_at_updates.append([np.asarray(rows)[0].tolist() for rows in state.learning.target])
-        return super().update(state, operation, batch, clock, rng)
+        state = super().update(state, operation, batch, clock, rng)
+        self.learned.append([np.asarray(group.parameters)[0].tolist() for group in state.learning.ensemble])
+        return state
 
 
 def ran(steps: int, **settings: Any) -> tuple[WatchedAgent, Trainer, Diary]:
     environments = Environments.make("CartPole-v1", 1, {})
     rng = np.random.default_rng(5)
     population = Population(members=tuple(SMALL.sample(rng) for _ in range(3)), space=SMALL)
-    values = {"generation_interval": 50, "batch_size": 8, "train_freq": 3, **settings}
+    values = {"generation_interval": 50, "batch_size": 8, "train_freq": 3, "target_update_interval": 20, **settings}
     spaces_of = (environments.observation_space, environments.action_space)
     agent = WatchedAgent(SEARLSettings(**values), population, *spaces_of)
     trainer = Trainer(agent, environments, make_replay(steps, 1, *spaces_of, agent.n_steps), seed=2)
@@ -151,15 +156,24 @@ def test_as_many_updates_as_samples_at_every_gth(run: Any) -> None:
         assert list(event.acted) == lengths
 
 
-def test_targets_stay_in_a_burst_and_are_renewed_between_two(run: Any) -> None:
-    agent, _, _ = run
-    of_bursts: dict[int, list[Any]] = {}
-    for number, targets in zip(agent.updates, agent.targets_at_updates, strict=True):
-        of_bursts.setdefault(number, []).append(targets)
-    for targets in of_bursts.values():
-        assert all(each == targets[0] for each in targets)
+def test_within_a_burst_targets_are_renewed_after_the_last_update_in_every_interval(run: Any) -> None:
+    agent, _, diary = run
+    ends = [0, *(event.step for event in diary.of(TargetUpdate))]
+    bursts = [range(begin + 3, end + 1, 3) for begin, end in itertools.pairwise(ends)]  # steps of their updates
+    assert [len(steps) for steps in bursts] == [agent.updates.count(number) for number in range(len(bursts))]
+    at = 0
+    renewals = 0
+    for steps in bursts:
+        for before, step in itertools.pairwise(steps):
+            at += 1
+            renewed = any(between % 20 == 0 for between in range(before, step))
+            expected = agent.learned[at - 1] if renewed else agent.targets_at_updates[at - 1]
+            assert agent.targets_at_updates[at] == expected, (before, step)
+            renewals += renewed
+        at += 1
+    assert renewals >= 8
     # Of every member: who stays has learned since, and who is new has other weights anyway.
-    first, second = of_bursts[0][0], of_bursts[1][0]
+    first, second = (agent.targets_at_updates[agent.updates.index(number)] for number in (0, 1))
     assert all(before != after for before, after in zip(first, second, strict=True))
 
 
@@ -194,6 +208,24 @@ def test_what_is_due_at_the_end_of_an_episode() -> None:
     for run in (short, enough, last):
         assert agent.plan(run, Clock(12, 11), GOES_ON) == ()
         assert agent.plan(run, Clock(12, 12), ENDED) == ()  # it has been done
+
+
+@pytest.mark.parametrize(("step", "settings", "burst"), [
+    (12, {"target_update_interval": 100}, "L" * 12),
+    (12, {"target_update_interval": 5}, "LLLLLR" "LLLLLR" "LL"),
+    (14, {"target_update_interval": 5}, "LLLR" "LLLLLR" "LLLL"),  # intervals of the run, not of the burst
+    (12, {"target_update_interval": 12}, "L" * 12 + "R"),
+    (12, {"target_update_interval": 1}, "LR" * 12),
+    # Updates in the steps 2, 4, ..., 12, and targets in the steps 3, 6, 9, 12.
+    (12, {"target_update_interval": 3, "train_freq": 2}, "LR" "LLR" "LR" "LLR"),
+    # Updates in the steps 5 and 10, and nothing to renew in the steps 3 and 9.
+    (12, {"target_update_interval": 3, "train_freq": 5}, "LRLR"),
+])  # fmt: skip
+def test_when_targets_are_renewed_in_a_burst(step: int, settings: dict[str, int], burst: str) -> None:
+    agent = agent_of([HALF] * 3, generation_interval=12, batch_size=1, **settings)
+    run = evaluated(agent, started(agent, [STEEP, FLAT, DOWN]), [[1.0, 1.0]] * 3)  # 12 steps
+    due = agent.plan(run, Clock(step, step - 1), ENDED)
+    assert due == (EPISODE, *({"L": LEARN, "R": RENEW}[letter] for letter in burst), COMPETE)
 
 
 @pytest.mark.parametrize(("settings", "began", "learns"), [

@@ -35,7 +35,13 @@ SPACE = SearchSpace.from_dict(
         "hidden": {"layers": [0, 1], "neurons": [2, 3]},
     }
 )
-QUICK: dict[str, Any] = {"population": 3, "generation_interval": 40, "batch_size": 8, "train_freq": 2}
+QUICK: dict[str, Any] = {
+    "population": 3,
+    "generation_interval": 40,
+    "batch_size": 8,
+    "train_freq": 2,
+    "target_update_interval": 6,
+}
 STEPS = 150
 
 
@@ -103,24 +109,41 @@ def test_a_run_goes_on_from_any_step(where: str, whole: tuple[Trainer, Keeper, D
     assert later.events == [event for event in diary.events if event.step >= step]
 
 
+# One update for two samples, and new targets at every sixth: in the midst of three updates, before and after renewals.
+LEARN, RENEW = Operation.UPDATE, Operation.TARGET_UPDATE
+POINTS = {
+    "in an interval": ([LEARN] * 2, LEARN),
+    "before a renewal": ([LEARN] * 3, RENEW),
+    "after a renewal": ([LEARN] * 3 + [RENEW], LEARN),
+    "before the next": ([LEARN] * 3 + [RENEW] + [LEARN] * 3, RENEW),
+}
+
+
 @pytest.mark.parametrize("elsewhere", [False, True], ids=["in the same process", "from a checkpoint"])
+@pytest.mark.parametrize("where", POINTS)
 def test_a_run_that_was_interrupted_in_its_burst_does_the_rest_of_it(
-    elsewhere: bool, whole: tuple[Trainer, Keeper, Diary], monkeypatch: pytest.MonkeyPatch
+    where: str, elsewhere: bool, whole: tuple[Trainer, Keeper, Diary], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trainer, again, diary = whole[0], model().trainer, Diary()
-    update, calls = SEARLAgent.update, []
+    done_first, left = POINTS[where]
+    done: list[Operation] = []
 
-    def interrupting(agent: SEARLAgent, state: Any, operation: Operation, *rest: Any) -> Any:
-        calls.append(operation)
-        if len(calls) == 5:
-            again.interrupt("SIGTERM")
-        return update(agent, state, operation, *rest)
+    def interrupting(original: Any) -> Any:
+        def method(agent: SEARLAgent, state: Any, operation: Operation, *rest: Any) -> Any:
+            if operation in (LEARN, RENEW):
+                done.append(operation)
+                if len(done) == len(done_first):
+                    again.interrupt("SIGTERM")
+            return original(agent, state, operation, *rest)
 
-    monkeypatch.setattr(SEARLAgent, "update", interrupting)
+        return method
+
+    for name in ("update", "perform"):
+        monkeypatch.setattr(SEARLAgent, name, interrupting(getattr(SEARLAgent, name)))
     again.run(STEPS, [diary])
     first = whole[2].of(Generation)[0].step
-    assert (again.clock.step, again.interrupted, len(calls)) == (first, True, 5)
-    assert again.pending[-1] is Operation.GENERATION
+    assert (again.clock.step, again.interrupted, done) == (first, True, done_first)
+    assert (again.pending[0], again.pending[-1]) == (left, Operation.GENERATION)
     if elsewhere:
         snapshot, replay = again.snapshot(), again.replay
         again = model(seed=99).trainer
@@ -253,6 +276,7 @@ def test_what_a_user_is_told(capsys: pytest.CaptureFixture[str], tmp_path: Path)
 
 @pytest.mark.parametrize(("name", "low"), [
     ("learning_starts", 0), ("buffer_size", 1), ("batch_size", 1), ("train_freq", 1), ("n_steps", 1),
+    ("target_update_interval", 1),
     ("population", 1), ("generation_interval", 1),
 ])  # fmt: skip
 def test_counts_in_the_settings(name: str, low: int) -> None:

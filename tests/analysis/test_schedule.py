@@ -124,8 +124,10 @@ def test_of_several_target_updates_in_one_step_the_last_counts(tmp_path: Path) -
     assert schedule_of(read_run(run)) == (Scheduled(0, SMALL), Scheduled(70, WIDE))
 
 
-def test_without_intervals_of_its_own_a_run_has_its_steps_in_the_schedule(tmp_path: Path) -> None:
-    run = write_run(tmp_path / "searl", [(0, [SMALL, WIDE])], [(37, 1), (101, 0)], generation_interval=30)
+def test_in_one_environment_a_target_is_chosen_at_the_step_of_its_row(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "searl", [(0, [SMALL, WIDE])], [(37, 1), (101, 0)], target_update_interval=20)
+    config = yaml.safe_load((run / "config.yaml").read_text())
+    (run / "config.yaml").write_text(yaml.safe_dump(config | {"n_envs": 1}))
     assert schedule_of(read_run(run)) == (Scheduled(0, SMALL), Scheduled(37, WIDE), Scheduled(101, SMALL))
 
 
