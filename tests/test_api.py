@@ -13,7 +13,7 @@ import pytest
 
 import adaqn
 from adaqn import DQN, AdaDQN, AdaDQNMax, Hyperparameters, RandDQN, grid
-from adaqn.agents.dqn import DQNAgent
+from adaqn.agents.dqn.agent import DQNAgent
 from adaqn.agents.events import Event, TargetUpdate
 from adaqn.api import Model
 from adaqn.errors import CheckpointError, UserError

@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from adaqn.agents.ensemble_agent import EnsembleRun
 from gymnasium import spaces
 
-from adaqn.agents.dqn import DQNAgent
+from adaqn.agents.core.ensemble_agent import AgentState
+from adaqn.agents.dqn.agent import DQNAgent
 from adaqn.agents.events import TargetUpdate
 from adaqn.agents.protocol import Clock, Operation
 from adaqn.hyperparameters import ACTIVATIONS, LOSSES, OPTIMIZERS, Hyperparameters
 from adaqn.replay.protocol import Batch
 from adaqn.space import SearchSpace
-from tests.agents.generation_cases import agent_of, batch_for, bytes_of, online_of
+from tests.agents.core.generation_cases import agent_of, batch_for, bytes_of, online_of
 
 BOX = spaces.Box(-9.0, 9.0, (2,))
 IMAGE = spaces.Box(0, 255, (8, 8, 2), np.uint8)

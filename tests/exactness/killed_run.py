@@ -64,7 +64,7 @@ def kill_at_update(number: int, with_signal: int = signal.SIGKILL) -> None:
 
 def kill_at_generation(number: int) -> None:
     """Kill when the children of the NUMBER-th generation of this process are known and the target is renewed."""
-    from adaqn.agents.ensemble_agent import EnsembleAgent
+    from adaqn.agents.core.ensemble_agent import EnsembleAgent
 
     original = EnsembleAgent.replace_members
     calls = 0

@@ -16,7 +16,7 @@ from adaqn.hyperparameters import Hyperparameters
 from adaqn.runs.reading import member_of, read_members, read_run, read_selection
 from adaqn.training.callbacks import EvalCallback
 from adaqn.training.trainer import Trainer
-from tests.agents.trial_cases import TINY, TRIAL, WILD, Scripted
+from tests.agents.trials.cases import TINY, TRIAL, WILD, Scripted
 
 # Linear networks, and nothing but the learning rate to tell members apart.
 SPACE = TINY.to_dict() | {"learning_rate": [1e-4, 1e-1]}

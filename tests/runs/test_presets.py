@@ -7,7 +7,7 @@ import itertools
 
 import pytest
 
-from adaqn.agents import algorithm
+from adaqn.agents.registry import algorithm
 from adaqn.hyperparameters import Convolution, Hyperparameters
 from adaqn.runs.config import RunConfig, presets, read_config
 from adaqn.search.hyperband import brackets

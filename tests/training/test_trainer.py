@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from adaqn.agents.dqn import DQNAgent, DQNSettings
+from adaqn.agents.dqn.agent import DQNAgent
+from adaqn.agents.dqn.settings import DQNSettings
 from adaqn.agents.events import Event, TargetUpdate
 from adaqn.agents.protocol import Clock
 from adaqn.compilation import prepare_jax
