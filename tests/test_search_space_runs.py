@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from adaqn.agents.core.ensemble_agent import AgentState
 from adaqn.agents.dqn.agent import DQNAgent
 from adaqn.agents.events import TargetUpdate
 from adaqn.agents.protocol import Clock, Operation
@@ -18,6 +17,7 @@ from adaqn.hyperparameters import ACTIVATIONS, LOSSES, OPTIMIZERS, Hyperparamete
 from adaqn.replay.protocol import Batch
 from adaqn.space import SearchSpace
 from tests.agents.core.generation_cases import agent_of, batch_for, bytes_of, online_of
+from tests.agents.outcomes import acted
 
 BOX = spaces.Box(-9.0, 9.0, (2,))
 IMAGE = spaces.Box(0, 255, (8, 8, 2), np.uint8)
@@ -53,7 +53,7 @@ def lived(members: tuple[Hyperparameters, ...]) -> tuple[DQNAgent, EnsembleRun, 
     events: list[Any] = []
     for step in range(1, 31):
         clock, batch = Clock(step, step - 1, 30), batch_for(IMAGE, rng) if of_images else some_batch(rng)
-        run, actions = agent.update_and_act(run, Operation.UPDATE, batch, batch.observation[:1], clock, rng)
+        run, actions = acted(agent.update(run, Operation.UPDATE, batch, clock, rng, batch.observation[:1]))
         assert actions.tolist() in ([0], [1])
         if step % 6 == 0:
             run, told = agent.perform(run, Operation.TARGET_UPDATE, clock, rng)
@@ -64,7 +64,7 @@ def lived(members: tuple[Hyperparameters, ...]) -> tuple[DQNAgent, EnsembleRun, 
 def assert_handled(members: tuple[Hyperparameters, ...]) -> np.ndarray:
     """Members who are not found diverged have learned; those who are, are nowhere. Gives who they are. [K]"""
     agent, run, events = lived(members)
-    diverged = np.asarray(run.learning.diverged)
+    diverged = np.asarray(run.learning.record.diverged)
     before = online_of(agent.init(0))
     found: set[int] = set()
     for event in events:
@@ -80,7 +80,7 @@ def assert_handled(members: tuple[Hyperparameters, ...]) -> np.ndarray:
             # The error came back to the first layer, whatever lies behind it.
             first = math.prod(agent.ensemble_of(members).network(k).shapes[0])
             assert not np.array_equal(parameters[:first], began[:first]), members[k]
-            assert np.isfinite(run.learning.last_loss[k]), members[k]
+            assert np.isfinite(run.learning.record.last_loss[k]), members[k]
     assert np.isfinite(agent.fitness(run)).tolist() == (~diverged).tolist()
     # What was learned is saved as it is, whatever the optimizer keeps.
     restored = agent.from_arrays(*agent.to_arrays(run))

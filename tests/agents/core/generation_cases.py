@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import jax
@@ -12,6 +12,7 @@ import numpy as np
 from gymnasium import Space, spaces
 
 from adaqn.agents.core.ensemble_agent import AgentState
+from adaqn.agents.core.generations import Evolution
 from adaqn.agents.core.population import Population
 from adaqn.agents.dqn.agent import DQNAgent
 from adaqn.agents.dqn.settings import DQNSettings
@@ -21,6 +22,7 @@ from adaqn.evolution import Descendant
 from adaqn.hyperparameters import Hyperparameters
 from adaqn.replay.protocol import Batch
 from adaqn.space import SearchSpace
+from tests.agents.outcomes import learned
 
 RATES_ONLY = SearchSpace.from_dict(
     {
@@ -32,6 +34,7 @@ RATES_ONLY = SearchSpace.from_dict(
     }
 )
 HALF = Hyperparameters(hidden=(), activation="relu", optimizer="sgd", loss="l2", learning_rate=0.5)
+State = AgentState[Any]
 BOX, TWO_ACTIONS = spaces.Box(-9.0, 9.0, (1,)), spaces.Discrete(2)
 
 
@@ -39,7 +42,7 @@ BOX, TWO_ACTIONS = spaces.Box(-9.0, 9.0, (1,)), spaces.Discrete(2)
 class Chosen:
     """An evolution that a test has decided."""
 
-    next_members: tuple[Child, ...]
+    next_members: tuple[Descendant, ...]
 
     def due(self, step: int, members: Sequence[Hyperparameters]) -> bool:
         del members
@@ -47,9 +50,28 @@ class Chosen:
 
     def children(
         self, rng: np.random.Generator, members: Sequence[Hyperparameters], fitness: np.ndarray, step: int
-    ) -> tuple[Child, ...]:
+    ) -> tuple[Descendant, ...]:
         del rng, members, fitness, step
         return self.next_members
+
+
+@dataclass
+class Witness:
+    """An evolution that writes down by which fitness members are compared."""
+
+    evolution: Evolution | None
+    fitness: list[list[float]] = field(default_factory=list)
+
+    def due(self, step: int, members: Sequence[Hyperparameters]) -> bool:
+        assert self.evolution is not None
+        return self.evolution.due(step, members)
+
+    def children(
+        self, rng: np.random.Generator, members: Sequence[Hyperparameters], fitness: np.ndarray, step: int
+    ) -> tuple[Descendant, ...]:
+        assert self.evolution is not None
+        self.fitness.append(fitness.tolist())
+        return self.evolution.children(rng, members, fitness, step)
 
 
 def agent_of(
@@ -62,7 +84,7 @@ def agent_of(
     return DQNAgent(DQNSettings(**values), Population(tuple(members), space), observations, TWO_ACTIONS)
 
 
-def with_parameters(run: EnsembleRun, rows: Sequence[Sequence[float]]) -> EnsembleRun:
+def with_parameters(run: State, rows: Sequence[Sequence[float]]) -> State:
     """The run in which the members have these parameters, online and in the snapshot."""
     online = tuple(
         group._replace(parameters=jnp.asarray([row], jnp.float32))
@@ -72,8 +94,14 @@ def with_parameters(run: EnsembleRun, rows: Sequence[Sequence[float]]) -> Ensemb
     return run._replace(learning=run.learning._replace(ensemble=online, target=target))
 
 
-def with_losses(run: EnsembleRun, *losses: float) -> EnsembleRun:
-    return run._replace(learning=run.learning._replace(cumulated_loss=jnp.asarray(losses, jnp.float32)))
+def with_losses(run: State, *losses: float) -> State:
+    return with_record(run, loss=jnp.asarray(losses, jnp.float32))
+
+
+def with_record(run: State, **changed: Any) -> State:
+    """The run with other entries in the record of its members."""
+    record = run.learning.record._replace(**changed)
+    return run._replace(learning=run.learning._replace(record=record))
 
 
 def batch_for(observations: Space[Any], rng: np.random.Generator, size: int = 8) -> Batch[np.ndarray]:
@@ -89,17 +117,15 @@ def batch_for(observations: Space[Any], rng: np.random.Generator, size: int = 8)
     return Batch(x, action, rewards, following, terminated, np.ones(size, np.int32))
 
 
-def trained(
-    agent: DQNAgent, run: EnsembleRun, updates: int, observations: Space[Any] = BOX, seed: int = 0
-) -> EnsembleRun:
+def trained(agent: DQNAgent, run: State, updates: int, observations: Space[Any] = BOX, seed: int = 0) -> State:
     """The run after some updates on random batches."""
     rng = np.random.default_rng(seed)
     for _ in range(updates):
-        run = agent.update(run, Operation.UPDATE, batch_for(observations, rng), Clock(), rng)
+        run = learned(agent.update(run, Operation.UPDATE, batch_for(observations, rng), Clock(), rng))
     return run
 
 
-def replaced(agent: DQNAgent, run: EnsembleRun, seed: int = 0) -> tuple[EnsembleRun, TargetUpdate, Generation]:
+def replaced(agent: DQNAgent, run: State, seed: int = 0) -> tuple[State, TargetUpdate, Generation]:
     """One generation, and what was told of it."""
     events: tuple[Event, ...]
     run, events = agent.perform(run, Operation.GENERATION, Clock(step=20), np.random.default_rng(seed))
@@ -108,11 +134,11 @@ def replaced(agent: DQNAgent, run: EnsembleRun, seed: int = 0) -> tuple[Ensemble
     return run, update, generation
 
 
-def online_of(run: EnsembleRun) -> list[np.ndarray]:
+def online_of(run: State) -> list[np.ndarray]:
     return [np.array(group.parameters)[0] for group in run.learning.ensemble]
 
 
-def targets_of(run: EnsembleRun) -> list[np.ndarray]:
+def targets_of(run: State) -> list[np.ndarray]:
     return [np.array(rows)[0] for rows in run.learning.target]
 
 

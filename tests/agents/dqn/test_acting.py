@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from adaqn.agents.core.ensemble_agent import AgentState
-from adaqn.agents.dqn.agent import DQNAgent
+from adaqn.agents.core.population import Population
+from adaqn.agents.dqn.agent import DQNAgent, State
 from adaqn.agents.dqn.settings import DQNSettings
 from adaqn.agents.events import TargetUpdate
 from adaqn.agents.protocol import Clock, Operation
 from adaqn.hyperparameters import Hyperparameters
 from adaqn.replay.protocol import Batch
+from tests.agents.outcomes import acted, learned
 
 MEMBER = Hyperparameters(hidden=(), optimizer="sgd", learning_rate=0.0)
 CLOCK = Clock(step=10, settled=10, horizon=1000)
@@ -29,10 +30,10 @@ def agent_with(epsilon: float, behaviour_epsilon: float) -> DQNAgent:
         "behaviour_initial_eps": behaviour_epsilon,
         "behaviour_final_eps": behaviour_epsilon,
     }
-    return DQNAgent(DQNSettings(**values), (MEMBER,) * 3, spaces.Box(-9.0, 9.0, (1,)), spaces.Discrete(4))
+    return DQNAgent(DQNSettings(**values), Population((MEMBER,) * 3), spaces.Box(-9.0, 9.0, (1,)), spaces.Discrete(4))
 
 
-def started(agent: DQNAgent, target: int) -> EnsembleRun:
+def started(agent: DQNAgent, target: int) -> State:
     """A run whose members always prefer action 1, 2 and 3, and whose target member is this one."""
     run = agent.init(0)
     (group,) = run.learning.ensemble
@@ -67,12 +68,12 @@ def test_frequencies_of_members_and_actions(
 ) -> None:
     draws = 20_000
     agent = agent_with(epsilon, behaviour_epsilon)
-    run, actions = agent.act(
-        started(agent, target=1), np.zeros((draws, 1), np.float32), CLOCK, np.random.default_rng(0)
+    run, actions = acted(
+        agent.act(started(agent, target=1), np.zeros((draws, 1), np.float32), CLOCK, np.random.default_rng(0))
     )
     assert_frequencies(shares(actions, 4), of_actions, draws)
-    assert int(run.learning.acted.sum()) == draws
-    assert_frequencies(np.asarray(run.learning.acted) / draws, of_members, draws)
+    assert int(run.learning.record.acted.sum()) == draws
+    assert_frequencies(np.asarray(run.learning.record.acted) / draws, of_members, draws)
 
 
 def test_one_environment_is_acted_in_the_same_way() -> None:
@@ -80,27 +81,29 @@ def test_one_environment_is_acted_in_the_same_way() -> None:
     agent = agent_with(epsilon=0.4, behaviour_epsilon=0.6)
     run, rng, actions = started(agent, target=1), np.random.default_rng(1), []
     for _ in range(draws):
-        run, action = agent.act(run, np.zeros((1, 1), np.float32), CLOCK, rng)
+        run, action = acted(agent.act(run, np.zeros((1, 1), np.float32), CLOCK, rng))
         actions.append(int(action[0]))
     assert_frequencies(shares(np.array(actions), 4), [0.1, 0.22, 0.46, 0.22], draws)
-    assert_frequencies(np.asarray(run.learning.acted) / draws, [0.2, 0.6, 0.2], draws)
+    assert_frequencies(np.asarray(run.learning.record.acted) / draws, [0.2, 0.6, 0.2], draws)
 
 
 def test_what_acted_is_told_at_the_target_update_and_counted_anew() -> None:
     agent = agent_with(epsilon=0.0, behaviour_epsilon=0.0)
     run, rng = started(agent, target=2), np.random.default_rng(0)
     for n in (5, 2):
-        run, _ = agent.act(run, np.zeros((n, 1), np.float32), CLOCK, rng)
+        run, _ = acted(agent.act(run, np.zeros((n, 1), np.float32), CLOCK, rng))
     run, (event,) = agent.perform(run, Operation.TARGET_UPDATE, CLOCK, rng)
     assert isinstance(event, TargetUpdate)
     assert event.acted == (0, 0, 7)
-    assert run.learning.acted.tolist() == [0, 0, 0]
+    assert run.learning.record.acted.tolist() == [0, 0, 0]
 
 
 def test_an_update_and_the_next_action_in_one_are_the_two_one_after_the_other() -> None:
     agent = DQNAgent(
         DQNSettings(exploration_final_eps=0.3, exploration_steps=0),
-        (MEMBER.replace(learning_rate=0.1), MEMBER.replace(hidden=(4,), optimizer="adam", learning_rate=0.1)),
+        Population(
+            (MEMBER.replace(learning_rate=0.1), MEMBER.replace(hidden=(4,), optimizer="adam", learning_rate=0.1))
+        ),
         spaces.Box(-9.0, 9.0, (1,)),
         spaces.Discrete(4),
     )
@@ -111,8 +114,10 @@ def test_an_update_and_the_next_action_in_one_are_the_two_one_after_the_other() 
         x, following = draw.standard_normal((2, 8, 1)).astype(np.float32)
         action, rewards = draw.integers(4, size=8).astype(np.int32), draw.standard_normal((8, 1)).astype(np.float32)
         batch = Batch(x, action, rewards, following, np.zeros(8, np.float32), np.ones(8, np.int32))
-        together, one = agent.update_and_act(together, Operation.UPDATE, batch, x[:2], CLOCK, rng)
-        apart, other = agent.act(agent.update(apart, Operation.UPDATE, batch, CLOCK, same_rng), x[:2], CLOCK, same_rng)
+        together, one = acted(agent.update(together, Operation.UPDATE, batch, CLOCK, rng, x[:2]))
+        apart, other = acted(
+            agent.act(learned(agent.update(apart, Operation.UPDATE, batch, CLOCK, same_rng)), x[:2], CLOCK, same_rng)
+        )
         assert one.tolist() == other.tolist()
     arrays, same = agent.to_arrays(together)[0], agent.to_arrays(apart)[0]
     for name, array in arrays.items():

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from adaqn.agents.core.ensemble_agent import AgentState
-from adaqn.agents.dqn.agent import DQNAgent
+from adaqn.agents.core.population import Population
+from adaqn.agents.dqn.agent import DQNAgent, State
 from adaqn.agents.dqn.settings import DQNSettings
 from adaqn.agents.events import Event, TargetUpdate
 from adaqn.agents.protocol import Clock, Operation
@@ -23,6 +23,7 @@ from adaqn.replay.making import make_replay
 from adaqn.replay.protocol import Batch
 from adaqn.training.observers import Observer
 from adaqn.training.trainer import Trainer
+from tests.agents.outcomes import acted, failed, learned
 
 SOUND = Hyperparameters(hidden=(), optimizer="sgd", learning_rate=1e-3)
 WILD = SOUND.replace(learning_rate=1e30)
@@ -30,10 +31,10 @@ CLOCK = Clock(step=10, settled=10, horizon=1000)
 
 
 def agent_of(*members: Hyperparameters, **settings: Any) -> DQNAgent:
-    return DQNAgent(DQNSettings(**settings), members, spaces.Box(-9.0, 9.0, (2,)), spaces.Discrete(2))
+    return DQNAgent(DQNSettings(**settings), Population(members), spaces.Box(-9.0, 9.0, (2,)), spaces.Discrete(2))
 
 
-def with_parameters(run: EnsembleRun, member: int, value: float) -> EnsembleRun:
+def with_parameters(run: State, member: int, value: float) -> State:
     """The run with this number for all online parameters of a member."""
     (group,) = run.learning.ensemble
     group = group._replace(parameters=group.parameters.at[member].set(value))
@@ -54,10 +55,10 @@ def test_a_member_with_broken_parameters_never_acts(n_envs: int, broken: float) 
     rng = np.random.default_rng(0)
     for _ in range(50):
         observations = rng.standard_normal((n_envs, 2)).astype(np.float32)
-        run, actions = agent.act(run, observations, CLOCK, rng)
+        run, actions = acted(agent.act(run, observations, CLOCK, rng))
         assert ((actions == 0) | (actions == 1)).all()
-    assert run.learning.acted.tolist() == [0, 50 * n_envs]
-    assert run.learning.diverged.tolist() == [True, False]
+    assert run.learning.record.acted.tolist() == [0, 50 * n_envs]
+    assert run.learning.record.diverged.tolist() == [True, False]
 
 
 @pytest.mark.parametrize("selection", ["lowest", "random", "highest"])
@@ -67,17 +68,17 @@ def test_a_member_with_broken_parameters_is_never_the_target_and_reported_once(s
     run = with_parameters(agent.init(0), member=1, value=math.nan)
     events = []
     for _ in range(20):
-        run = agent.update(run, Operation.UPDATE, some_batch(rng), CLOCK, rng)
+        run = learned(agent.update(run, Operation.UPDATE, some_batch(rng), CLOCK, rng))
         run, (event,) = agent.perform(run, Operation.TARGET_UPDATE, CLOCK, rng)
         events.append(event)
     assert [event.target for event in events] == [0] * 20
     assert [event.newly_diverged for event in events] == [(1,)] + [()] * 19
     assert all(event.cumulated_loss[1] == math.inf for event in events)
     assert all(math.isfinite(event.cumulated_loss[0]) for event in events)
-    sound, broken = agent.report(run)
+    sound, broken = agent.report(run, Clock()).members
     assert (sound.diverged, sound.selected, broken.diverged, broken.selected) == (False, 1.0, True, 0.0)
     assert broken.cumulated_loss == math.inf
-    assert agent.metrics(run, CLOCK)["ada/diverged"] == 1.0
+    assert agent.report(run, CLOCK).metrics["ada/diverged"] == 1.0
 
 
 class Events(Observer):
@@ -101,9 +102,11 @@ def test_a_member_that_explodes_in_training_is_left_behind(selection: str, n_env
         behaviour_initial_eps=1.0,
         behaviour_final_eps=1.0,
     )
-    agent = DQNAgent(settings, (WILD, SOUND, SOUND), environments.observation_space, environments.action_space)
+    agent = DQNAgent(
+        settings, Population((WILD, SOUND, SOUND)), environments.observation_space, environments.action_space
+    )
     replay = make_replay(500, n_envs, environments.observation_space, environments.action_space, 1)
-    trainer, events = Trainer(agent, environments, replay, seed=1), Events()
+    trainer, events = Trainer(agent, environments, replay, agent.settings.batch_size, seed=1), Events()
     trainer.run(150, [events])
     # The first update made its parameters huge, the second its loss infinite.
     assert [event.newly_diverged for event in events.all] == [(0,)] + [()] * (len(events.all) - 1)
@@ -112,7 +115,7 @@ def test_a_member_that_explodes_in_training_is_left_behind(selection: str, n_env
     assert all(event.cumulated_loss[0] == math.inf for event in events.all)
     assert all(event.acted[0] == 0 for event in events.all[1:])
     assert all(math.isfinite(loss) for event in events.all for loss in event.cumulated_loss[1:])
-    for report, expected in zip(agent.report(trainer.state), (True, False, False), strict=True):
+    for report, expected in zip(trainer.report().members, (True, False, False), strict=True):
         assert report.diverged is expected
     environments.close()
 
@@ -121,10 +124,10 @@ def test_a_loss_that_overflows_is_noticed_at_once_though_the_parameters_are_fini
     agent = agent_of(SOUND, SOUND.replace(learning_rate=0.0), selection="highest", behaviour_final_eps=1.0)
     rng = np.random.default_rng(0)
     run = with_parameters(agent.init(0), member=1, value=1e25)
-    run = agent.update(run, Operation.UPDATE, some_batch(rng), CLOCK, rng)
-    assert run.learning.diverged.tolist() == [False, True]
+    run = learned(agent.update(run, Operation.UPDATE, some_batch(rng), CLOCK, rng))
+    assert run.learning.record.diverged.tolist() == [False, True]
     for _ in range(20):
-        run, _ = agent.act(run, np.zeros((1, 2), np.float32), CLOCK, rng)
+        run, _ = acted(agent.act(run, np.zeros((1, 2), np.float32), CLOCK, rng))
     run, (event,) = agent.perform(run, Operation.TARGET_UPDATE, CLOCK, rng)
     assert isinstance(event, TargetUpdate)
     assert (event.target, event.acted, event.newly_diverged) == (0, (20, 0), (1,))
@@ -140,15 +143,15 @@ def test_a_target_that_overflows_does_not_take_the_others_along() -> None:
     assert (event.target, event.newly_diverged) == (0, ())
     before = np.array(run.learning.ensemble[0].parameters[1])
     for _ in range(3):
-        run = agent.update(run, Operation.UPDATE, some_batch(rng), CLOCK, rng)
-    assert run.learning.diverged.tolist() == [True, False]
+        run = learned(agent.update(run, Operation.UPDATE, some_batch(rng), CLOCK, rng))
+    assert run.learning.record.diverged.tolist() == [True, False]
     assert np.array_equal(run.learning.ensemble[0].parameters[1], before)
     run, (event,) = agent.perform(run, Operation.TARGET_UPDATE, CLOCK, rng)
     assert isinstance(event, TargetUpdate)
     assert (event.target, event.newly_diverged, event.cumulated_loss) == (1, (0,), (math.inf, 0.0))
-    run = agent.update(run, Operation.UPDATE, some_batch(rng), CLOCK, rng)
+    run = learned(agent.update(run, Operation.UPDATE, some_batch(rng), CLOCK, rng))
     assert not np.array_equal(run.learning.ensemble[0].parameters[1], before)
-    assert run.learning.diverged.tolist() == [True, False]
+    assert run.learning.record.diverged.tolist() == [True, False]
 
 
 def test_the_policy_falls_back_to_the_last_sound_version_of_its_member() -> None:
@@ -169,8 +172,36 @@ def test_when_all_diverge_the_error_names_them(n_envs: int) -> None:
         run = with_parameters(run, member, math.nan)
     names = r"all members diverged .*0: \{'hidden': \[\].*'learning_rate': 0.001.*; 1: \{.*'learning_rate': 1e\+30"
     rng = np.random.default_rng(0)
-    copied = run._replace(learning=jax.tree.map(jnp.copy, run.learning))
-    with pytest.raises(AllMembersDiverged, match=names):
-        agent.act(run, np.zeros((n_envs, 2), np.float32), CLOCK, rng)
-    with pytest.raises(AllMembersDiverged, match=names):
-        agent.perform(copied, Operation.TARGET_UPDATE, CLOCK, rng)
+    observations = np.zeros((n_envs, 2), np.float32)
+    copies = [copied(run) for _ in range(3)]
+    for error in (
+        failed(agent.act(copies[0], observations, CLOCK, rng)),
+        failed(agent.update(copies[1], Operation.UPDATE, some_batch(rng), CLOCK, rng, observations)),
+        failed(agent.perform(copies[2], Operation.TARGET_UPDATE, CLOCK, rng)),
+    ):
+        with pytest.raises(AllMembersDiverged, match=names):
+            raise error
+
+
+def copied(run: State) -> State:
+    """The run in memory of its own, which a program may take over."""
+    return run._replace(learning=jax.tree.map(jnp.copy, run.learning))
+
+
+@pytest.mark.parametrize("target_update_interval", [1, 10])
+def test_when_all_diverge_the_loop_ends_with_the_error(target_update_interval: int) -> None:
+    environments = Environments.make("CartPole-v1", 1, {})
+    # With an interval of 10, it is when a member acts that nobody is left; with 1, when a target is chosen.
+    settings = DQNSettings(
+        learning_starts=10,
+        target_update_interval=target_update_interval,
+        exploration_steps=0,
+        exploration_final_eps=float(target_update_interval == 1),
+    )
+    agent = DQNAgent(settings, Population((WILD, WILD)), environments.observation_space, environments.action_space)
+    replay = make_replay(500, 1, environments.observation_space, environments.action_space, 1)
+    trainer = Trainer(agent, environments, replay, settings.batch_size, seed=1)
+    with pytest.raises(AllMembersDiverged, match=r"all members diverged .*0: \{.*; 1: \{.*'learning_rate': 1e\+30"):
+        trainer.run(100)
+    assert 10 < trainer.clock.step < 20
+    environments.close()

@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from adaqn.agents.core.ensemble_agent import AgentState
-from adaqn.agents.dqn.agent import DQNAgent
+from adaqn.agents.dqn.agent import DQNAgent, State
 from adaqn.agents.protocol import Clock, Operation
 from adaqn.ensemble import fresh_members
 from adaqn.errors import AllMembersDiverged, UserError
@@ -26,6 +25,7 @@ from tests.agents.core.generation_cases import (
     BOX,
     HALF,
     Chosen,
+    Witness,
     agent_of,
     batch_for,
     bytes_of,
@@ -36,7 +36,9 @@ from tests.agents.core.generation_cases import (
     trained,
     with_losses,
     with_parameters,
+    with_record,
 )
+from tests.agents.outcomes import acted, failed, learned
 
 # Parameters are [w_0, w_1, b_0, b_1]: Q(x, a) = w_a x + b_a.
 STEEP = [1.0, 2.0, 0.0, 0.0]
@@ -52,14 +54,14 @@ MIXED = (
     Hyperparameters(hidden=(2,), optimizer="adafactor", loss="l1", learning_rate=0.01),
 )
 WIDE = SearchSpace.from_dict({"base": "vectors", "hidden": {"layers": [0, 2], "neurons": [2, 6]}})
-STAYS = tuple(Child(member, slot, None) for slot, member in enumerate(MIXED))
+STAYS = tuple(Descendant(member, slot, None) for slot, member in enumerate(MIXED))
 
 
 def with_children(agent: DQNAgent, **of_slots: tuple[Hyperparameters, int]) -> DQNAgent:
     """The agent in whose next generation all stay but the members of these slots (`slot_2=(what, parent)`)."""
     following = list(STAYS)
     for name, (member, parent) in of_slots.items():
-        following[int(name.removeprefix("slot_"))] = Child(member, parent, "chosen")
+        following[int(name.removeprefix("slot_"))] = Descendant(member, parent, "chosen")
     agent.evolution = Chosen(tuple(following))
     return agent
 
@@ -84,13 +86,15 @@ def test_fitness_is_the_loss_since_the_last_target_update() -> None:
     # And y = 0: STEEP predicts 1, ½; FLAT is right. In all STEEP has 2.5 and FLAT 4.5, since then ½ and 0.
     second = first._replace(rewards=np.zeros((1, 1), np.float32), terminated=np.ones(1, np.float32))
     rng = np.random.default_rng(0)
-    run = agent.update(run, Operation.UPDATE, first, Clock(), rng)
-    assert agent.fitness(run).tolist() == [2.0, 4.5]
+    agent.evolution = witness = Witness(agent.evolution)
+    run = learned(agent.update(run, Operation.UPDATE, first, Clock(), rng))
+    replaced(agent, run)
+    assert witness.fitness == [[2.0, 4.5]]
     run, (event,) = agent.perform(run, Operation.TARGET_UPDATE, Clock(step=10), rng)
     assert event.target == 0  # type: ignore[union-attr]
-    run = agent.update(run, Operation.UPDATE, second, Clock(), rng)
-    assert agent.fitness(run).tolist() == [0.5, 0.0]
+    run = learned(agent.update(run, Operation.UPDATE, second, Clock(), rng))
     run, update, generation = replaced(agent, run)
+    assert witness.fitness[1:] == [[0.5, 0.0]]
     assert update.cumulated_loss == (0.5, 0.0)
     assert [(member.parent, member.mutation) for member in generation.members] == [(1, "learning_rate"), (1, None)]
     assert update.target == 1
@@ -111,9 +115,9 @@ def test_three_members_by_hand() -> None:
     assert [float(group.learning_rate[0]) for group in run.learning.ensemble] == [np.float32(r) for r in rates]
     assert (generation.step, generation.number, run.generation) == (20, 1, 1)
     # The losses are reset; what members were last compared by, a child has from its parent.
-    assert run.learning.cumulated_loss.tolist() == [0.0] * 3
-    assert run.learning.compared_loss.tolist() == [1.0] * 3
-    assert run.learning.selections.tolist() == [0, 1, 0]
+    assert run.learning.record.loss.tolist() == [0.0] * 3
+    assert run.learning.record.compared_loss.tolist() == [1.0] * 3
+    assert run.learning.record.selections.tolist() == [0, 1, 0]
 
 
 @pytest.mark.parametrize("selection", ["highest", "random"])
@@ -160,8 +164,8 @@ def test_the_interval_must_fit_the_target_updates() -> None:
 
 
 def test_behaviour_in_a_space_is_by_inverse_loss_unless_another_is_asked_for() -> None:
-    assert agent_of([HALF] * 2).behaviour == "inverse_loss"
-    assert agent_of([HALF] * 2, behaviour="epsilon").behaviour == "epsilon"
+    assert agent_of([HALF] * 2).rules.behaviour == "inverse_loss"
+    assert agent_of([HALF] * 2, behaviour="epsilon").rules.behaviour == "epsilon"
 
 
 # What survivors keep, and what children have.
@@ -170,18 +174,18 @@ def test_behaviour_in_a_space_is_by_inverse_loss_unless_another_is_asked_for() -
 def test_a_survivor_keeps_everything_to_the_bit() -> None:
     agent = with_children(mixed(), slot_1=(grown(MIXED[3], (5,)), 3))
     run = trained(agent, agent.init(0), updates=4)
-    run = run._replace(learning=run.learning._replace(selections=jnp.arange(5, dtype=jnp.int32)))
+    run = with_record(run, selections=jnp.arange(5, dtype=jnp.int32))
     before = [bytes_of(group) for group in run.learning.ensemble]
-    losses = np.array(run.learning.last_loss)
+    losses = np.array(run.learning.record.last_loss)
     run, update, _ = replaced(agent, run)
     after = [bytes_of(group) for group in run.learning.ensemble]
     for slot in (0, 2, 3, 4):
         assert after[slot] == before[slot]
     assert after[1] != before[1]
-    np.testing.assert_array_equal(run.learning.last_loss, losses[[0, 3, 2, 3, 4]])
+    np.testing.assert_array_equal(run.learning.record.last_loss, losses[[0, 3, 2, 3, 4]])
     expected = np.array([0, 0, 2, 3, 4])
     expected[update.target] += 1
-    assert run.learning.selections.tolist() == expected.tolist()
+    assert run.learning.record.selections.tolist() == expected.tolist()
     assert run.members == (MIXED[0], grown(MIXED[3], (5,)), *MIXED[2:])
     np.testing.assert_array_equal(run.learning.discount, np.array([0.5, 0.25, 0.5, 0.25, 0.5]))
 
@@ -191,7 +195,7 @@ def test_a_child_inherits_where_it_overlaps_and_begins_a_fresh_optimizer(hidden:
     child = grown(MIXED[0], hidden)
     agent = with_children(mixed(), slot_4=(child, 0))
     run = trained(agent, agent.init(0), updates=4)
-    run = run._replace(learning=run.learning._replace(selections=jnp.full(5, 7, jnp.int32)))
+    run = with_record(run, selections=jnp.full(5, 7, jnp.int32))
     parent = online_of(run)[0]
     assert np.any(np.asarray(run.learning.ensemble[0].optimizer[0].mu))
     run, _, _ = replaced(agent, run)
@@ -208,7 +212,7 @@ def test_a_child_inherits_where_it_overlaps_and_begins_a_fresh_optimizer(hidden:
     group = run.learning.ensemble[4]
     fresh = fresh_members(network, [child], np.asarray(group.parameters), np.zeros((1, 2), np.uint32))
     assert bytes_of(group) == bytes_of(fresh)
-    assert run.learning.selections[4] == 0
+    assert run.learning.record.selections[4] == 0
 
 
 def test_a_child_keeps_its_parents_weights_behind_the_flattening() -> None:
@@ -216,7 +220,7 @@ def test_a_child_keeps_its_parents_weights_behind_the_flattening() -> None:
     parent = Hyperparameters(convolutions=(Convolution(3, 3, 2),), hidden=(4,), learning_rate=0.01)
     child = parent.replace(convolutions=(Convolution(5, 2, 1),), hidden=(3,))
     agent = agent_of([parent, parent], images, SearchSpace.named("images"))
-    agent.evolution = Chosen((Child(child, 1, "chosen"), Child(parent, 1, None)))
+    agent.evolution = Chosen((Descendant(child, 1, "chosen"), Descendant(parent, 1, None)))
     run = trained(agent, agent.init(0), updates=2, observations=images)
     before = online_of(run)[1]
     run, _, _ = replaced(agent, run)
@@ -276,12 +280,12 @@ def test_the_diverged_go_first_however_small_their_loss(found: str) -> None:
     run = with_parameters(agent.init(0), [BROKEN if found == "in the parameters" else STEEP, FLAT, DOWN])
     run = with_losses(run, 0.0, 2.0, 1.0)
     if found == "before":
-        run = run._replace(learning=run.learning._replace(diverged=jnp.asarray([True, False, False])))
+        run = with_record(run, diverged=jnp.asarray([True, False, False]))
     run, update, generation = replaced(agent, run)
     assert (update.target, update.newly_diverged) == (2, (0,))
     assert update.cumulated_loss == (math.inf, 2.0, 1.0)
     assert [member.parent for member in generation.members] == [2, 2, 2]
-    assert run.learning.diverged.tolist() == run.learning.reported.tolist() == [False] * 3
+    assert run.learning.record.diverged.tolist() == run.learning.record.reported.tolist() == [False] * 3
     assert [row.tolist() for row in online_of(run)] == [DOWN] * 3
 
 
@@ -298,8 +302,11 @@ def test_with_truncation_all_who_diverged_are_replaced() -> None:
 def test_when_all_have_diverged_the_error_names_them() -> None:
     agent = agent_of([HALF, HALF.replace(learning_rate=0.25)])
     run = with_parameters(agent.init(0), [BROKEN, BROKEN])
+    before = bytes_of(run.learning)
+    outcome = agent.perform(run, Operation.GENERATION, Clock(step=20), np.random.default_rng(0))
     with pytest.raises(AllMembersDiverged, match=r"0: .*'learning_rate': 0.5.*; 1: .*'learning_rate': 0.25"):
-        replaced(agent, run)
+        raise failed(outcome)
+    assert outcome[0].members == run.members and bytes_of(outcome[0].learning) == before
 
 
 def test_in_several_environments_a_member_found_diverged_as_it_acts_leaves_no_action_undone() -> None:
@@ -308,25 +315,25 @@ def test_in_several_environments_a_member_found_diverged_as_it_acts_leaves_no_ac
     found = 0
     for seed in range(40):
         rng = np.random.default_rng(seed)
-        run, actions = agent.act(start, np.ones((3, 1), np.float32), Clock(step=1, horizon=100), rng)
+        run, actions = acted(agent.act(start, np.ones((3, 1), np.float32), Clock(step=1, horizon=100), rng))
         assert set(actions.tolist()) <= {0, 1}
-        found += bool(run.learning.diverged[1])
-        assert run.learning.acted[1] == 0
-        assert int(run.learning.acted.sum()) == 3  # one for each environment, however often it was drawn
+        found += bool(run.learning.record.diverged[1])
+        assert run.learning.record.acted[1] == 0
+        assert int(run.learning.record.acted.sum()) == 3  # one for each environment, however often it was drawn
     assert 10 < found < 40
 
 
 # Going on.
 
 
-def lived(agent: DQNAgent, run: EnsembleRun, seed: int, steps: int) -> tuple[EnsembleRun, list[Any]]:
+def lived(agent: DQNAgent, run: State, seed: int, steps: int) -> tuple[State, list[Any]]:
     """A life with a generation every fourth step, and all that was seen of it."""
     rng = np.random.default_rng(seed)
     seen: list[Any] = []
     for step in range(1, steps + 1):
         clock = Clock(step, step - 1, 100)
         batch = batch_for(BOX, rng)
-        run, actions = agent.update_and_act(run, Operation.UPDATE, batch, batch.observation[:2], clock, rng)
+        run, actions = acted(agent.update(run, Operation.UPDATE, batch, clock, rng, batch.observation[:2]))
         seen.append(actions.tolist())
         if step % 2 == 0:
             operation = Operation.TARGET_UPDATE if step % 4 else Operation.GENERATION

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gymnasium
 import numpy as np
 
+from adaqn.agents.core.population import Population
 from adaqn.agents.dqn.agent import DQNAgent
 from adaqn.agents.dqn.settings import DQNSettings
 from adaqn.agents.events import TargetUpdate
@@ -13,6 +14,7 @@ from adaqn.hyperparameters import Hyperparameters
 from adaqn.replay.protocol import Transitions
 from adaqn.replay.vectors import VectorReplay
 from tests.agents.dqn.plain_dqn import PlainDQN
+from tests.agents.outcomes import learned
 
 GAMMA, RATE, INTERVAL, UPDATES, BATCH = 0.97, 1e-3, 25, 300, 32
 
@@ -36,7 +38,7 @@ def cart_pole_replay(steps: int) -> VectorReplay:
 def test_one_member_follows_a_plain_dqn() -> None:
     env = gymnasium.make("CartPole-v1")
     member = Hyperparameters(hidden=(24, 16), learning_rate=RATE)
-    agent = DQNAgent(DQNSettings(gamma=GAMMA), (member,), env.observation_space, env.action_space)
+    agent = DQNAgent(DQNSettings(gamma=GAMMA), Population((member,)), env.observation_space, env.action_space)
     env.close()
     rng = np.random.default_rng(0)
     run = agent.init(4)
@@ -46,12 +48,12 @@ def test_one_member_follows_a_plain_dqn() -> None:
     cumulated = 0.0
     for update in range(1, UPDATES + 1):
         batch = replay.sample(draws, BATCH)
-        run = agent.update(run, Operation.UPDATE, batch, Clock(), rng)
+        run = learned(agent.update(run, Operation.UPDATE, batch, Clock(), rng))
         loss = plain.update(
             batch.observation, batch.action, batch.rewards[:, 0], batch.next_observation, batch.terminated
         )
         cumulated += loss
-        np.testing.assert_allclose(run.learning.last_loss, [loss], rtol=1e-3)
+        np.testing.assert_allclose(run.learning.record.last_loss, [loss], rtol=1e-3)
         if update % INTERVAL == 0:
             run, (event,) = agent.perform(run, Operation.TARGET_UPDATE, Clock(update, update, UPDATES), rng)
             assert isinstance(event, TargetUpdate)

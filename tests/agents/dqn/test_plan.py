@@ -10,6 +10,7 @@ from gymnasium import spaces
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from adaqn.agents.core.population import Population
 from adaqn.agents.core.schedules import linear
 from adaqn.agents.dqn.agent import DQNAgent
 from adaqn.agents.dqn.settings import DQNSettings
@@ -20,7 +21,9 @@ LETTERS = {Operation.UPDATE: "U", Operation.TARGET_UPDATE: "T"}
 
 
 def agent_with(**values: Any) -> DQNAgent:
-    return DQNAgent(DQNSettings(**values), (Hyperparameters(),), spaces.Box(-1.0, 1.0, (1,)), spaces.Discrete(2))
+    return DQNAgent(
+        DQNSettings(**values), Population((Hyperparameters(),)), spaces.Box(-1.0, 1.0, (1,)), spaces.Discrete(2)
+    )
 
 
 def plan(agent: DQNAgent, settled: int, step: int, n_envs: int = 1) -> str:

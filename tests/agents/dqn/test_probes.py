@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from adaqn.agents.core.population import Population
 from adaqn.agents.dqn.agent import DQNAgent
 from adaqn.agents.dqn.settings import DQNSettings
 from adaqn.envs.environments import Environments
@@ -34,10 +35,15 @@ def learned(name: str, members: tuple[Hyperparameters, ...], n_envs: int = 1, **
         "exploration_final_eps": 1.0,  # every action is tried as often
     }
     agent = DQNAgent(
-        DQNSettings(**{**values, **settings}), members, environments.observation_space, environments.action_space
+        DQNSettings(**{**values, **settings}),
+        Population(members),
+        environments.observation_space,
+        environments.action_space,
     )
-    replay = make_replay(1000, n_envs, environments.observation_space, environments.action_space, agent.n_steps)
-    trainer = Trainer(agent, environments, replay, seed=0)
+    replay = make_replay(
+        1000, n_envs, environments.observation_space, environments.action_space, agent.settings.n_steps
+    )
+    trainer = Trainer(agent, environments, replay, agent.settings.batch_size, seed=0)
     trainer.run(500)
     environments.close()
     ensemble = agent.ensemble_of(members)

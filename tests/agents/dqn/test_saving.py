@@ -9,14 +9,15 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from adaqn.agents.core.ensemble_agent import AgentState
+from adaqn.agents.core.population import Population
 from adaqn.agents.core.state_arrays import state_from_arrays, state_to_arrays
-from adaqn.agents.dqn.agent import DQNAgent
+from adaqn.agents.dqn.agent import DQNAgent, State
 from adaqn.agents.dqn.settings import DQNSettings
 from adaqn.agents.protocol import Clock, Operation
 from adaqn.errors import CheckpointError
 from adaqn.hyperparameters import Hyperparameters
 from adaqn.replay.protocol import Batch
+from tests.agents.outcomes import acted
 
 TANH = Hyperparameters(hidden=(4,), activation="tanh", optimizer_options=(("eps", 1e-4),), learning_rate=0.01)
 MIXED = (
@@ -29,17 +30,19 @@ MIXED = (
 
 
 def agent_of(members: tuple[Hyperparameters, ...]) -> DQNAgent:
-    return DQNAgent(DQNSettings(selection="random"), members, spaces.Box(-9.0, 9.0, (2,)), spaces.Discrete(2))
+    return DQNAgent(
+        DQNSettings(selection="random"), Population(members), spaces.Box(-9.0, 9.0, (2,)), spaces.Discrete(2)
+    )
 
 
-def lived(agent: DQNAgent, run: EnsembleRun, rng: np.random.Generator, rounds: int) -> tuple[EnsembleRun, list[Any]]:
+def lived(agent: DQNAgent, run: State, rng: np.random.Generator, rounds: int) -> tuple[State, list[Any]]:
     """Some updates, actions and target updates, and all that was seen of them."""
     seen: list[Any] = []
     for step in range(rounds):
         x, following = rng.standard_normal((2, 8, 2)).astype(np.float32)
         action, rewards = rng.integers(2, size=8).astype(np.int32), rng.standard_normal((8, 1)).astype(np.float32)
         batch = Batch(x, action, rewards, following, np.zeros(8, np.float32), np.ones(8, np.int32))
-        run, actions = agent.update_and_act(run, Operation.UPDATE, batch, x[:3], Clock(step, step, 100), rng)
+        run, actions = acted(agent.update(run, Operation.UPDATE, batch, Clock(step, step, 100), rng, x[:3]))
         seen.append(actions.tolist())
         if step % 4 == 3:
             run, (event,) = agent.perform(run, Operation.TARGET_UPDATE, Clock(step, step, 100), rng)

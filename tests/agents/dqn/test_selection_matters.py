@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from adaqn.agents.core.population import Population
 from adaqn.agents.dqn.agent import DQNAgent
 from adaqn.agents.dqn.settings import DQNSettings
 from adaqn.agents.events import Event, TargetUpdate
@@ -40,14 +41,14 @@ class Targets(Observer):
 def test_share_of_the_member_that_cannot_learn(selection: str, updates: int, low: float, high: float) -> None:
     environments = Environments.make("CartPole-v1", 1, {})
     settings = DQNSettings(selection=selection, learning_starts=100, target_update_interval=1)
-    agent = DQNAgent(settings, MEMBERS, environments.observation_space, environments.action_space)
+    agent = DQNAgent(settings, Population(MEMBERS), environments.observation_space, environments.action_space)
     replay = make_replay(2_000, 1, environments.observation_space, environments.action_space, 1)
-    trainer, targets = Trainer(agent, environments, replay, seed=0), Targets()
+    trainer, targets = Trainer(agent, environments, replay, agent.settings.batch_size, seed=0), Targets()
     trainer.run(100 + updates, [targets])
     environments.close()
     assert len(targets.all) == updates
     share = np.mean(np.array(targets.all) == STILL)
     assert low <= share <= high
-    reports = agent.report(trainer.state)
+    reports = trainer.report().members
     assert reports[STILL].selected == pytest.approx(share)
     assert reports[LEARNING].selected == pytest.approx(1.0 - share)

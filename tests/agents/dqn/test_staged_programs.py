@@ -8,12 +8,13 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from adaqn.agents.dqn_programs import MemberPrograms, StagedPrograms, fused_programs, member_programs
 from gymnasium import spaces
 
-from adaqn.agents.core.ensemble_agent import AgentState
 from adaqn.agents.core.population import Population
-from adaqn.agents.dqn.agent import DQNAgent
+from adaqn.agents.core.q_learning import MemberPrograms, member_programs
+from adaqn.agents.dqn.agent import DQNAgent, State
+from adaqn.agents.dqn.learning import DQNRules
+from adaqn.agents.dqn.programs import StagedPrograms, fused_programs
 from adaqn.agents.dqn.settings import DQNSettings
 from adaqn.agents.protocol import Clock, Operation
 from adaqn.compilation import compile_seconds
@@ -21,6 +22,7 @@ from adaqn.evolution import Descendant
 from adaqn.hyperparameters import Convolution, Hyperparameters
 from adaqn.space import SearchSpace
 from tests.agents.core.generation_cases import Chosen, batch_for, replaced
+from tests.agents.outcomes import acted, learned
 
 BOX = spaces.Box(-9.0, 9.0, (3,))
 TANH = Hyperparameters(hidden=(4,), activation="tanh", learning_rate=0.01, discount=0.5)
@@ -43,22 +45,22 @@ def agents(
     values = DQNSettings(
         gamma=0.8, behaviour="inverse_loss", exploration_final_eps=0.3, exploration_steps=0, **settings
     )
-    fused = DQNAgent(values, members, observations, spaces.Discrete(2))
+    fused = DQNAgent(values, Population(members), observations, spaces.Discrete(2))
     staged = DQNAgent(values, Population(members, SPACE), observations, spaces.Discrete(2))
     return fused, staged
 
 
 def lived(
-    agent: DQNAgent, run: EnsembleRun, observations: spaces.Box, n_envs: int, steps: int = 13
-) -> tuple[EnsembleRun, list[Any]]:
+    agent: DQNAgent, run: State, observations: spaces.Box, n_envs: int, steps: int = 13
+) -> tuple[State, list[Any]]:
     rng = np.random.default_rng(3)
     seen: list[Any] = []
     for step in range(steps):
         clock = Clock(step, step, 100)
         batch = batch_for(observations, rng)
-        run, actions = agent.update_and_act(run, Operation.UPDATE, batch, batch.observation[:n_envs], clock, rng)
+        run, actions = acted(agent.update(run, Operation.UPDATE, batch, clock, rng, batch.observation[:n_envs]))
         seen.append(actions.tolist())
-        run, actions = agent.act(run, batch.next_observation[:n_envs], clock, rng)
+        run, actions = acted(agent.act(run, batch.next_observation[:n_envs], clock, rng))
         seen.append(actions.tolist())
         if step % 4 == 3:
             run, (event,) = agent.perform(run, Operation.TARGET_UPDATE, clock, rng)
@@ -82,7 +84,7 @@ def test_one_by_one_is_what_all_at_once_is(
     fused, staged = agents(members, observations, selection=selection)
     run, seen = lived(fused, fused.init(5), observations, n_envs)
     other, seen_one_by_one = lived(staged, staged.init(5), observations, n_envs)
-    assert isinstance(other.programs, StagedPrograms) and not isinstance(run.programs, StagedPrograms)
+    assert isinstance(staged.programs(other), StagedPrograms) and not isinstance(fused.programs(run), StagedPrograms)
     assert seen_one_by_one == seen
     of_all = fused.ensemble_of(members).split(run.learning.ensemble)
     one_by_one = staged.ensemble_of(members).split(other.learning.ensemble)
@@ -98,10 +100,12 @@ def test_one_by_one_is_what_all_at_once_is(
             rtol=2e-4,
             atol=2e-6,
         )
-    for name in ("cumulated_loss", "compared_loss", "last_loss"):
-        np.testing.assert_allclose(getattr(run.learning, name), getattr(other.learning, name), rtol=1e-4)
-    for name in ("diverged", "reported", "acted", "selections", "target_updates", "discount"):
-        np.testing.assert_array_equal(getattr(run.learning, name), getattr(other.learning, name))
+    record, other_record = run.learning.record, other.learning.record
+    for name in ("loss", "compared_loss", "last_loss"):
+        np.testing.assert_allclose(getattr(record, name), getattr(other_record, name), rtol=1e-4)
+    for name in ("diverged", "reported", "acted", "chosen", "selections", "choices"):
+        np.testing.assert_array_equal(getattr(record, name), getattr(other_record, name))
+    np.testing.assert_array_equal(run.learning.discount, other.learning.discount)
 
 
 def test_nobody_learns_from_a_target_that_is_too_large_to_compute_with() -> None:
@@ -112,34 +116,43 @@ def test_nobody_learns_from_a_target_that_is_too_large_to_compute_with() -> None
         run = agent.init(0)
         huge = tuple(rows * 0 + 1e30 for rows in run.learning.target)
         before = jax.device_get(run.learning.ensemble)
-        run = agent.update(
-            run._replace(learning=run.learning._replace(target=huge)), Operation.UPDATE, batch, Clock(), rng
+        run = learned(
+            agent.update(
+                run._replace(learning=run.learning._replace(target=huge)), Operation.UPDATE, batch, Clock(), rng
+            )
         )
-        assert run.learning.diverged.tolist() == [True, False]
-        assert run.learning.cumulated_loss.tolist() == [0.0, 0.0]
+        assert run.learning.record.diverged.tolist() == [True, False]
+        assert run.learning.record.loss.tolist() == [0.0, 0.0]
         jax.tree.map(np.testing.assert_array_equal, jax.device_get(run.learning.ensemble), before)
 
 
 # What is compiled.
 
 
+def staged_programs(agent: DQNAgent, run: State) -> StagedPrograms:
+    programs = agent.programs(run)
+    assert isinstance(programs, StagedPrograms)
+    return programs
+
+
 def sizes(programs: MemberPrograms) -> tuple[int, ...]:
-    return tuple(program._cache_size() for program in programs)
+    compiled: tuple[Any, ...] = tuple(programs)
+    return tuple(program._cache_size() for program in compiled)
 
 
-def one_round(agent: DQNAgent, run: EnsembleRun) -> EnsembleRun:
+def one_round(agent: DQNAgent, run: State) -> State:
     """All that a run calls: acting, an update, a target update, a greedy policy."""
     rng = np.random.default_rng(0)
     batch = batch_for(BOX, rng)
     for step in range(40):  # until each member has acted and been the target
         clock = Clock(step, step, 100)
-        run, _ = agent.update_and_act(run, Operation.UPDATE, batch, batch.observation[:1], clock, rng)
+        run, _ = acted(agent.update(run, Operation.UPDATE, batch, clock, rng, batch.observation[:1]))
         run, _ = agent.perform(run, Operation.TARGET_UPDATE, clock, rng)
         agent.policy(run, batch.observation[:1], None, clock)
     return run
 
 
-def generation_of(agent: DQNAgent, run: EnsembleRun, children: Sequence[Child]) -> EnsembleRun:
+def generation_of(agent: DQNAgent, run: State, children: Sequence[Descendant]) -> State:
     agent.evolution = Chosen(tuple(children))
     return replaced(agent, run)[0]
 
@@ -147,7 +160,7 @@ def generation_of(agent: DQNAgent, run: EnsembleRun, children: Sequence[Child]) 
 def test_a_changed_number_compiles_nothing() -> None:
     members = VECTORS[:3]
     _, agent = agents(members, BOX, selection="random")
-    stays = [Child(member, k, None) for k, member in enumerate(members)]
+    stays = [Descendant(member, k, None) for k, member in enumerate(members)]
     run = one_round(agent, agent.init(0))
     run = one_round(agent, generation_of(agent, run, stays))
     before = compile_seconds()
@@ -156,14 +169,14 @@ def test_a_changed_number_compiles_nothing() -> None:
         members[1].replace(learning_rate=0.25),
         members[0].replace(learning_rate=0.125),
     )
-    children = [Child(member, parent, "number") for member, parent in zip(numbers, (2, 1, 0), strict=True)]
+    children = [Descendant(member, parent, "number") for member, parent in zip(numbers, (2, 1, 0), strict=True)]
     run = one_round(agent, generation_of(agent, run, children))
     assert run.members == numbers
     rates = np.concatenate([group.learning_rate for group in run.learning.ensemble])  # with NumPy: nothing is compiled
     assert rates.tolist() == [0.5, 0.25, 0.125]
     assert compile_seconds() == before, "something was traced or compiled"
     # An architecture that another member has, or had, is there too.
-    run = one_round(agent, generation_of(agent, run, [stays[0], stays[1], Child(members[1], 1, "architecture")]))
+    run = one_round(agent, generation_of(agent, run, [stays[0], stays[1], Descendant(members[1], 1, "architecture")]))
     assert compile_seconds() == before, "something was traced or compiled"
     jax.jit(lambda x: x + 1.0)(3.0)
     assert compile_seconds() > before, "this would not have shown"
@@ -174,30 +187,32 @@ def test_a_changed_architecture_compiles_the_programs_of_that_member_alone() -> 
     members = (TANH.replace(activation="elu"), TANH.replace(activation="celu"))
     _, agent = agents(members, BOX, selection="random")
     run = one_round(agent, agent.init(0))
-    settled = [sizes(programs) for programs in run.programs.members]
-    counting = [program._cache_size() for program in run.programs.counting]
+    settled = [sizes(programs) for programs in staged_programs(agent, run).members]
+    counting = [program._cache_size() for program in staged_programs(agent, run).counting]
     assert settled == [(1, 1, 1)] * 2
     child = members[0].replace(activation="selu")
-    run = generation_of(agent, run, [Child(members[0], 0, None), Child(child, 0, "architecture")])
-    new = run.programs.members[1]
+    run = generation_of(agent, run, [Descendant(members[0], 0, None), Descendant(child, 0, "architecture")])
+    new = staged_programs(agent, run).members[1]
     assert sizes(new) == (0, 0, 0)
     before = compile_seconds()
     run = one_round(agent, run)
     assert compile_seconds() > before
     assert sizes(new) == (1, 1, 1)
     first, second = (member_programs(agent.ensemble_of(members).alone(k)) for k in (0, 1))
-    assert run.programs.members[0] is first
+    assert staged_programs(agent, run).members[0] is first
     assert [sizes(first), sizes(second)] == settled
-    assert [program._cache_size() for program in run.programs.counting] == counting
+    assert [program._cache_size() for program in staged_programs(agent, run).counting] == counting
 
 
 def test_members_of_one_architecture_share_their_programs() -> None:
     _, agent = agents(VECTORS, BOX)
-    programs = agent.init(0).programs
+    programs = staged_programs(agent, agent.init(0))
     assert programs.members[0] is programs.members[2]
     assert len({id(of_member) for of_member in programs.members}) == 3
-    again = agent.init(1).programs
+    again = staged_programs(agent, agent.init(1))
     assert all(one is other for one, other in zip(programs.members, again.members, strict=True))
     assert programs.counting is again.counting
     fused, _ = agents(VECTORS, BOX)
-    assert fused.init(0).programs is fused_programs(fused.ensemble_of(VECTORS), "lowest", "inverse_loss")
+    assert fused.programs(fused.init(0)) is fused_programs(
+        fused.ensemble_of(VECTORS), DQNRules("lowest", "inverse_loss")
+    )

@@ -10,10 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 from gymnasium import Space, spaces
 
-from adaqn.agents.core.ensemble_agent import AgentState
+from adaqn.agents.core.population import Population
 from adaqn.agents.events import TargetUpdate
 from adaqn.agents.protocol import Clock, Operation
-from adaqn.agents.sac.agent import SACAgent
+from adaqn.agents.sac.agent import SACAgent, State
 from adaqn.agents.sac.learning import Draws
 from adaqn.agents.sac.settings import SACSettings
 from adaqn.ensemble import Ensemble
@@ -33,7 +33,7 @@ CENTRED = [0.0, 0.0, 0.0, 0.0]
 def make_agent(
     settings: SACSettings, members: Sequence[Hyperparameters], observations: Space[Any], actions: Space[Any]
 ) -> SACAgent:
-    return SACAgent(settings, tuple(members), observations, actions)
+    return SACAgent(settings, Population(tuple(members)), observations, actions)
 
 
 def agent_of(members: Sequence[Hyperparameters], **settings: Any) -> SACAgent:
@@ -56,7 +56,7 @@ def started(
     actor: Sequence[float] = CENTRED,
     pair: tuple[int, int] = (0, 1),
     alpha: float | None = None,
-) -> EnsembleRun:
+) -> State:
     """A run in which critics, their targets (else equal to them), actor, pair and coefficient are these."""
     run = agent.init(0)
     ensemble, learning = agent.ensemble_of(run.members), run.learning
@@ -89,12 +89,12 @@ def by_member(ensemble: Ensemble, groups: Sequence[Any]) -> list[np.ndarray]:
     return [rows[k] for k in range(ensemble.size)]
 
 
-def critics_of(agent: SACAgent, run: EnsembleRun) -> list[list[float]]:
+def critics_of(agent: SACAgent, run: State) -> list[list[float]]:
     ensemble = agent.ensemble_of(run.members)
     return [row.tolist() for row in by_member(ensemble, ensemble.parameters(run.learning.ensemble))]
 
 
-def targets_of(agent: SACAgent, run: EnsembleRun) -> list[list[float]]:
+def targets_of(agent: SACAgent, run: State) -> list[list[float]]:
     return [row.tolist() for row in by_member(agent.ensemble_of(run.members), run.learning.target)]
 
 
@@ -112,14 +112,15 @@ def batch_of(*transitions: tuple[float, float, list[float], float, bool]) -> Bat
 
 
 def updated(
-    run: EnsembleRun,
+    agent: SACAgent,
+    run: State,
     batch: Batch,
     operation: Operation = Operation.UPDATE,
     next_noise: Sequence[float] = (0.0, 0.0),
     noise: Sequence[float] = (0.0, 0.0),
     behaviour: Sequence[float] | None = None,
     epsilon: float = 0.0,
-) -> EnsembleRun:
+) -> State:
     """One update with these draws."""
     members = len(run.members)
     draws = Draws(
@@ -129,10 +130,10 @@ def updated(
         np.array([0.5] * (1 + members) if behaviour is None else behaviour, np.float32),
     )
     learning = jax.tree.map(jnp.copy, run.learning)  # the program takes over its memory
-    return run._replace(learning=run.programs.update[operation](learning, batch, draws, np.float32(epsilon)))
+    return run._replace(learning=agent.programs(run).update[operation](learning, batch, draws, np.float32(epsilon)))
 
 
-def summed_up(agent: SACAgent, run: EnsembleRun, step: int = 7) -> tuple[EnsembleRun, TargetUpdate]:
+def summed_up(agent: SACAgent, run: State, step: int = 7) -> tuple[State, TargetUpdate]:
     """The row that sums up the updates since the last one."""
     run, (event,) = agent.perform(run, Operation.TARGET_UPDATE, Clock(step=step), np.random.default_rng(0))
     assert isinstance(event, TargetUpdate)

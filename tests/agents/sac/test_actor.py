@@ -13,9 +13,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from adaqn.agents.core.ensemble_agent import behaviour_epsilon
 from adaqn.agents.protocol import Clock, Operation
 from adaqn.agents.sac.agent import SACAgent
 from adaqn.agents.sac.learning import entropy_coefficient
+from tests.agents.outcomes import learned
 from tests.agents.sac.cases import (
     CENTRED,
     FLAT,
@@ -47,7 +49,9 @@ def with_fixed_coefficient() -> SACAgent:
 
 
 def actor_after(run, **draws) -> list[float]:
-    return updated(run, TWO, Operation.ACTOR_UPDATE, **draws).learning.actor.parameters.tolist()
+    return updated(
+        with_fixed_coefficient(), run, TWO, Operation.ACTOR_UPDATE, **draws
+    ).learning.actor.parameters.tolist()
 
 
 def follow(first: int, second: int) -> list[float]:
@@ -66,9 +70,9 @@ def test_the_actor_climbs_the_smaller_value_of_the_behaviour_pair() -> None:
     assert actor_after(run, epsilon=1.0, behaviour=follow(0, 2)) == CENTRED
     # With ε_b = 0 the pair is the one just chosen for the target: y = 1, where LOW is off by 2, FALLING by 0 and 4,
     # FLAT by 0 and STEEP by 1 and 1.
-    run = updated(run, TWO, Operation.ACTOR_UPDATE, epsilon=0.0, behaviour=follow(2, 3))
+    run = updated(with_fixed_coefficient(), run, TWO, Operation.ACTOR_UPDATE, epsilon=0.0, behaviour=follow(2, 3))
     assert run.learning.selected.members.tolist() == [1, 0]
-    assert run.learning.acted_since.tolist() == [1, 1, 0, 0]
+    assert run.learning.record.acted.tolist() == [1, 1, 0, 0]
     # FLAT says 1 and STEEP 1 and 3: half of 2 at x = 1.
     assert run.learning.actor.parameters.tolist() == [0.25, 0.0, 0.25, 0.0]
 
@@ -80,7 +84,7 @@ def test_the_actor_follows_the_online_critics_after_their_step() -> None:
     # y = 1 and the first critic says 0: errors -1 at (1, ½) and (3, -½), so that w_a becomes (½ - ½) / 2 = 0, and with
     # actions ½ and ½ it becomes ½, which is what the actor sees.
     batch = batch_of((1.0, 0.5, [1.0], 2.0, True), (1.0, 0.5, [1.0], 2.0, True))
-    run = updated(run, batch, Operation.ACTOR_UPDATE, epsilon=1.0, behaviour=follow(0, 1))
+    run = updated(agent, run, batch, Operation.ACTOR_UPDATE, epsilon=1.0, behaviour=follow(0, 1))
     # The slope ½ of the value, times the rate ½.
     assert run.learning.actor.parameters.tolist() == [0.25, 0.0, 0.25, 0.0]
 
@@ -88,12 +92,13 @@ def test_the_actor_follows_the_online_critics_after_their_step() -> None:
 def test_a_coefficient_that_is_learned_begins_at_one() -> None:
     run = learning_its_coefficient().init(0)
     assert float(entropy_coefficient(run.learning)) == 1.0
-    assert learning_its_coefficient().metrics(run, Clock())["train/ent_coef"] == 1.0
+    assert learning_its_coefficient().report(run, Clock()).metrics["train/ent_coef"] == 1.0
 
 
 def test_one_step_of_coefficient_and_deviation_by_hand() -> None:
-    run = started(learning_its_coefficient(), [LOW, LOW, LOW, LOW])
-    run = updated(run, TWO, Operation.ACTOR_UPDATE)
+    agent = learning_its_coefficient()
+    run = started(agent, [LOW, LOW, LOW, LOW])
+    run = updated(agent, run, TWO, Operation.ACTOR_UPDATE)
     # The policy has more entropy than the target, so that log α goes down by ½ (entropy - target).
     assert float(run.learning.entropy) == pytest.approx(ENTROPY, rel=1e-6)
     assert float(run.learning.log_alpha.parameters) == pytest.approx(-0.5 * (ENTROPY - TARGET_ENTROPY), rel=1e-5)
@@ -102,16 +107,21 @@ def test_one_step_of_coefficient_and_deviation_by_hand() -> None:
     np.testing.assert_allclose(run.learning.actor.parameters, [0.0, 1.0, 0.0, 0.5], atol=1e-6)
     # The next update of the critics counts entropy with the new coefficient.
     alpha = math.exp(-0.5 * (ENTROPY - TARGET_ENTROPY))
-    reset = started(learning_its_coefficient(), [FLAT] * 4, alpha=alpha)
+    reset = started(agent, [FLAT] * 4, alpha=alpha)
     y = 1.0 + 0.5 * (1.0 + alpha * ENTROPY)
     batch = batch_of((1.0, 0.0, [1.0], 0.0, False), (1.0, 0.0, [1.0], 0.0, False))
-    loss = updated(reset, batch, Operation.ACTOR_UPDATE).learning.last_loss[0]
+    loss = updated(agent, reset, batch, Operation.ACTOR_UPDATE).learning.record.last_loss[0]
     np.testing.assert_allclose(loss, 0.5 * (1.0 - y) ** 2, rtol=1e-5)
 
 
 def test_too_little_entropy_raises_the_coefficient() -> None:
     narrow = [0.0, 0.0, 0.0, -2.0]
-    run = updated(started(learning_its_coefficient(), CRITICS, actor=narrow), TWO, Operation.ACTOR_UPDATE)
+    run = updated(
+        learning_its_coefficient(),
+        started(learning_its_coefficient(), CRITICS, actor=narrow),
+        TWO,
+        Operation.ACTOR_UPDATE,
+    )
     expected = -0.5 * (ENTROPY - 2.0 - TARGET_ENTROPY)
     assert expected > 0.0
     assert float(run.learning.log_alpha.parameters) == pytest.approx(expected, rel=1e-5)
@@ -124,7 +134,7 @@ def test_a_coefficient_that_is_given_stays(number: float) -> None:
     run = started(with_fixed_coefficient(), CRITICS, alpha=number)
     before = float(run.learning.log_alpha.parameters)
     for _ in range(3):
-        run = updated(run, TWO, Operation.ACTOR_UPDATE)
+        run = updated(with_fixed_coefficient(), run, TWO, Operation.ACTOR_UPDATE)
     assert float(run.learning.log_alpha.parameters) == before
     assert math.isfinite(float(run.learning.entropy))
 
@@ -163,25 +173,25 @@ def test_the_slope_of_the_actor_is_that_of_its_objective(alpha: float) -> None:
 
 def test_critics_alone_leave_the_actor_and_the_coefficient() -> None:
     run = started(learning_its_coefficient(), CRITICS, actor=[0.2, -0.3, -0.4, 0.1])
-    after = updated(run, TWO, Operation.UPDATE)
+    after = updated(learning_its_coefficient(), run, TWO, Operation.UPDATE)
     for name in ("actor", "log_alpha"):
         for mine, theirs in zip(
             jax.tree.leaves(getattr(run.learning, name)), jax.tree.leaves(getattr(after.learning, name)), strict=True
         ):
             assert np.array_equal(mine, theirs)
-    assert after.learning.updates_since.tolist() == [1, 0]
+    assert after.learning.counts.made.tolist() == [1, 0]
 
 
 def test_the_behaviour_pair_is_any_with_probability_epsilon_else_the_target_pair() -> None:
     agent, rng, draws = with_fixed_coefficient(), np.random.default_rng(0), 3000
     clock = Clock(step=400, settled=400, horizon=1000)
-    epsilon = agent.behaviour_epsilon(clock)
+    epsilon = behaviour_epsilon(agent.settings, clock)
     assert epsilon == pytest.approx(0.604)
     run, pairs = started(agent, CRITICS), Counter()
     before = np.zeros(4, int)
     for _ in range(draws):
-        run = agent.update(run, Operation.ACTOR_UPDATE, TWO, clock, rng)
-        acted = np.array(run.learning.acted_since)
+        run = learned(agent.update(run, Operation.ACTOR_UPDATE, TWO, clock, rng))
+        acted = np.array(run.learning.record.acted)
         pairs[tuple(np.flatnonzero(acted - before).tolist())] += 1
         before = acted
     assert run.learning.selected.members.tolist() == [1, 0]
@@ -198,7 +208,7 @@ def test_actor_and_coefficient_may_have_another_optimizer(optimizer: str) -> Non
     run = agent.init(0)
     before, rng = np.array(run.learning.actor.parameters), np.random.default_rng(0)
     for _ in range(3):
-        run = agent.update(run, Operation.ACTOR_UPDATE, TWO, Clock(), rng)
+        run = learned(agent.update(run, Operation.ACTOR_UPDATE, TWO, Clock(), rng))
     assert run.learning.log_alpha.parameters.shape == ()
     assert float(run.learning.log_alpha.parameters) != 0.0
     assert (np.array(run.learning.actor.parameters) != before).any()

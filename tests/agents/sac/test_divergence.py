@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from adaqn.agents.core.ensemble_agent import AgentState
+from adaqn.agents.core.actor_critic import UpdateCounts
 from adaqn.agents.events import Event, TargetUpdate
 from adaqn.agents.protocol import Clock, Operation
-from adaqn.agents.sac.agent import SACAgent
+from adaqn.agents.sac.agent import SACAgent, State
 from adaqn.agents.sac.settings import SACSettings
 from adaqn.api import SAC
 from adaqn.envs.environments import Environments
@@ -26,6 +26,7 @@ from adaqn.replay.making import make_replay
 from adaqn.replay.protocol import Batch
 from adaqn.training.observers import Observer
 from adaqn.training.trainer import Trainer
+from tests.agents.outcomes import failed, learned
 from tests.agents.sac.cases import make_agent, summed_up
 
 SOUND = Hyperparameters(hidden=(), optimizer="sgd", learning_rate=1e-3)
@@ -39,7 +40,7 @@ def agent_of(*members: Hyperparameters) -> SACAgent:
     return make_agent(given, members, spaces.Box(-9.0, 9.0, (2,)), spaces.Box(-1.0, 1.0, (1,)))
 
 
-def with_parameters(run: EnsembleRun, member: int, value: float) -> EnsembleRun:
+def with_parameters(run: State, member: int, value: float) -> State:
     """The run with this number for all online parameters of a member."""
     (group,) = run.learning.ensemble
     group = group._replace(parameters=group.parameters.at[member].set(value))
@@ -52,7 +53,7 @@ def some_batch(rng: np.random.Generator) -> Batch:
     return Batch(x, action, rewards, following, np.zeros(8, np.float32), np.ones(8, np.int32))
 
 
-def assert_sound_actor(run: EnsembleRun) -> None:
+def assert_sound_actor(run: State) -> None:
     for leaf in jax.tree.leaves((run.learning.actor, run.learning.log_alpha)):
         assert jnp.isfinite(leaf).all()
 
@@ -66,7 +67,7 @@ def test_a_broken_critic_is_in_no_pair_and_reported_once(member: int, broken: fl
     others = [k for k in range(3) if k != member]
     events, actors = [], []
     for _ in range(15):
-        run = agent.update(run, Operation.ACTOR_UPDATE, some_batch(rng), CLOCK, rng)
+        run = learned(agent.update(run, Operation.ACTOR_UPDATE, some_batch(rng), CLOCK, rng))
         actors.append(np.array(run.learning.actor.parameters))
         assert sorted(run.learning.selected.members.tolist()) == others
         run, event = summed_up(agent, run)
@@ -79,10 +80,10 @@ def test_a_broken_critic_is_in_no_pair_and_reported_once(member: int, broken: fl
     assert all(math.isfinite(event.cumulated_loss[k]) for event in events for k in others)
     assert all((now != before).any() for before, now in itertools.pairwise(actors))
     assert_sound_actor(run)
-    reports = agent.report(run)
+    reports = agent.report(run, Clock()).members
     assert [report.diverged for report in reports] == [k == member for k in range(3)]
     assert [report.selected for report in reports] == [float(k in others) for k in range(3)]
-    assert agent.metrics(run, CLOCK)["ada/diverged"] == 1.0
+    assert agent.report(run, CLOCK).metrics["ada/diverged"] == 1.0
 
 
 def test_a_critic_that_explodes_does_not_stop_the_actor() -> None:
@@ -93,9 +94,9 @@ def test_a_critic_that_explodes_does_not_stop_the_actor() -> None:
     before = np.array(run.learning.actor.parameters)
     for _ in range(12):
         before = np.array(run.learning.actor.parameters)
-        run = agent.update(run, Operation.ACTOR_UPDATE, some_batch(rng), CLOCK, rng)
+        run = learned(agent.update(run, Operation.ACTOR_UPDATE, some_batch(rng), CLOCK, rng))
         assert_sound_actor(run)
-    assert run.learning.diverged.tolist() == [True, False, False]
+    assert run.learning.record.diverged.tolist() == [True, False, False]
     # Adam's steps are as long as its rate.
     assert np.abs(np.array(run.learning.actor.parameters) - before).max() > 1e-4
 
@@ -107,17 +108,17 @@ def test_a_target_that_overflows_does_not_take_the_others_along() -> None:
     # 1e30 is finite, its square is not: this shows only when values and errors are computed.
     run = run._replace(learning=run.learning._replace(target=(target.at[0].set(1e30).at[1].set(1e30),)))
     before = np.array(run.learning.ensemble[0].parameters)
-    run = agent.update(run, Operation.ACTOR_UPDATE, some_batch(rng), CLOCK, rng)
-    assert run.learning.diverged.tolist() == [True, True, False]
+    run = learned(agent.update(run, Operation.ACTOR_UPDATE, some_batch(rng), CLOCK, rng))
+    assert run.learning.record.diverged.tolist() == [True, True, False]
     assert np.array_equal(run.learning.ensemble[0].parameters, before)
     # The one left alive is its own pair, and learns from itself.
     assert run.learning.selected.members.tolist() == [2, 2]
     for _ in range(3):
-        run = agent.update(run, Operation.ACTOR_UPDATE, some_batch(rng), CLOCK, rng)
+        run = learned(agent.update(run, Operation.ACTOR_UPDATE, some_batch(rng), CLOCK, rng))
     assert run.learning.selected.members.tolist() == [2, 2]
-    assert run.learning.diverged.tolist() == [True, True, False]
+    assert run.learning.record.diverged.tolist() == [True, True, False]
     assert not np.array_equal(run.learning.ensemble[0].parameters[2], before[2])
-    assert math.isfinite(float(run.learning.cumulated_loss[2]))
+    assert math.isfinite(float(run.learning.record.loss[2]))
 
 
 @pytest.mark.parametrize("dead", [0, 1])
@@ -126,7 +127,7 @@ def test_of_two_the_one_left_alive_is_its_own_pair_and_trains_the_actor(dead: in
     run, living = with_parameters(agent.init(0), dead, math.nan), 1 - dead
     events, actors, critics = [], [], []
     for _ in range(6):
-        run = agent.update(run, Operation.ACTOR_UPDATE, some_batch(rng), CLOCK, rng)
+        run = learned(agent.update(run, Operation.ACTOR_UPDATE, some_batch(rng), CLOCK, rng))
         actors.append(np.array(run.learning.actor.parameters))
         critics.append(np.array(run.learning.ensemble[0].parameters[living]))
         assert run.learning.selected.members.tolist() == [living] * 2
@@ -138,7 +139,7 @@ def test_of_two_the_one_left_alive_is_its_own_pair_and_trains_the_actor(dead: in
     alone = tuple(float(k == living) for k in range(2))
     assert all(event.selected == alone and event.acted == alone and event.target == living for event in events)
     assert [event.newly_diverged for event in events] == [(dead,)] + [()] * 5
-    assert [report.selected for report in agent.report(run)] == list(alone)
+    assert [report.selected for report in agent.report(run, Clock()).members] == list(alone)
 
 
 def test_when_all_diverge_the_error_names_them() -> None:
@@ -147,11 +148,22 @@ def test_when_all_diverge_the_error_names_them() -> None:
     for member in range(3):
         run = with_parameters(run, member, math.nan)
     actor = np.array(run.learning.actor.parameters)
-    run = agent.update(run, Operation.ACTOR_UPDATE, some_batch(rng), CLOCK, rng)
+    run = learned(agent.update(run, Operation.ACTOR_UPDATE, some_batch(rng), CLOCK, rng))
     assert np.array_equal(run.learning.actor.parameters, actor)
     names = r"all members diverged .*0: \{'hidden': \[\].*'learning_rate': 0.001.*; 1: \{.*'learning_rate': 1e\+30"
     with pytest.raises(AllMembersDiverged, match=names):
-        summed_up(agent, run)
+        raise failed(agent.perform(run, Operation.TARGET_UPDATE, Clock(step=7), rng))
+
+
+def test_when_all_diverge_the_loop_ends_with_the_error() -> None:
+    environments = Environments.make("MountainCarContinuous-v0", 1, {})
+    agent = agent_of(WILD, WILD)
+    replay = make_replay(500, 1, environments.observation_space, environments.action_space, 1)
+    trainer = Trainer(agent, environments, replay, agent.settings.batch_size, seed=1)
+    with pytest.raises(AllMembersDiverged, match=r"0: \{.*'learning_rate': 1e\+30.*; 1: \{.*'learning_rate': 1e\+30"):
+        trainer.run(100)
+    assert trainer.clock.step == 20  # the first report after learning started
+    environments.close()
 
 
 class Events(Observer):
@@ -169,7 +181,7 @@ def test_a_critic_that_explodes_in_training_is_left_behind() -> None:
     environments = Environments.make("MountainCarContinuous-v0", 1, {})
     agent = agent_of(SOUND, WILD, SOUND)
     replay = make_replay(500, 1, environments.observation_space, environments.action_space, 1)
-    trainer, events = Trainer(agent, environments, replay, seed=1), Events()
+    trainer, events = Trainer(agent, environments, replay, agent.settings.batch_size, seed=1), Events()
     trainer.run(100, [events])
     environments.close()
     assert [event.newly_diverged for event in events.all] == [(1,)] + [()] * 8
@@ -182,3 +194,24 @@ def test_an_actor_that_diverges_is_named() -> None:
     small: dict[str, Any] = {"learning_starts": 40, "batch_size": 8, "selection_interval": 20, "actor_hidden": "4"}
     with pytest.raises(ActorDiverged, match=r"^the actor diverged \(.*\): try a smaller actor_learning_rate"):
         SAC("Pendulum-v1", [Hyperparameters(hidden=(4,))], actor_learning_rate=1e30, **small).learn(200)
+
+
+def test_actions_that_are_not_finite_are_a_failure_of_the_actor() -> None:
+    agent, rng = agent_of(SOUND, SOUND), np.random.default_rng(0)
+    run, clock, observations = agent.init(0), Clock(50, 50, 1000), np.ones((1, 2), np.float32)
+    actor = run.learning.actor._replace(parameters=run.learning.actor.parameters.at[0].set(math.nan))
+    run = run._replace(learning=run.learning._replace(actor=actor))
+    sentence = r"^the actor diverged \(its actions are not finite\): try a smaller actor_learning_rate than 0\.001$"
+    with pytest.raises(ActorDiverged, match=sentence):
+        raise failed(agent.act(run, observations, clock, rng))
+    with pytest.raises(ActorDiverged, match=sentence):
+        raise failed(agent.update(run, Operation.ACTOR_UPDATE, some_batch(rng), clock, rng, observations))
+
+
+def test_updates_that_change_nothing_are_a_failure_of_the_actor() -> None:
+    agent, rng = agent_of(SOUND, SOUND), np.random.default_rng(0)
+    counts = UpdateCounts(jnp.asarray([4, 3], jnp.int32), jnp.asarray([4, 0], jnp.int32))
+    run = agent.init(0)
+    run = run._replace(learning=run.learning._replace(counts=counts))
+    with pytest.raises(ActorDiverged, match=r"^the actor diverged \(the last 4 updates changed nothing\)"):
+        raise failed(agent.perform(run, Operation.TARGET_UPDATE, Clock(step=7), rng))

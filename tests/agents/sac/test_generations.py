@@ -11,12 +11,11 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from adaqn.agents.core.ensemble_agent import AgentState
 from adaqn.agents.core.population import Population
 from adaqn.agents.events import Generation
 from adaqn.agents.protocol import Clock, Operation
 from adaqn.agents.registry import algorithm
-from adaqn.agents.sac.agent import SACAgent
+from adaqn.agents.sac.agent import SACAgent, State
 from adaqn.agents.sac.settings import SACSettings
 from adaqn.ensemble import fresh_members
 from adaqn.errors import AllMembersDiverged, UserError
@@ -25,7 +24,19 @@ from adaqn.evolution.inheritance import inherit
 from adaqn.hyperparameters import Hyperparameters
 from adaqn.replay.protocol import Batch
 from adaqn.space import SearchSpace
-from tests.agents.core.generation_cases import HALF, RATES_ONLY, Chosen, bytes_of, online_of, pointers_of, targets_of
+from tests.agents.core.generation_cases import (
+    HALF,
+    RATES_ONLY,
+    Chosen,
+    Witness,
+    bytes_of,
+    online_of,
+    pointers_of,
+    targets_of,
+    with_losses,
+    with_record,
+)
+from tests.agents.outcomes import failed, learned
 
 ADAM = Hyperparameters(hidden=(3,), activation="tanh", learning_rate=0.01)
 MEMBERS = (ADAM, Hyperparameters(hidden=(4,), optimizer="rmsprop", learning_rate=0.02), ADAM.replace(discount=0.25))
@@ -46,14 +57,14 @@ def some_batch(rng: np.random.Generator) -> Batch[np.ndarray]:
     return Batch(x, action, rewards, following, np.zeros(8, np.float32), np.ones(8, np.int32))
 
 
-def trained(agent: SACAgent, run: EnsembleRun, updates: int, seed: int = 0) -> EnsembleRun:
+def trained(agent: SACAgent, run: State, updates: int, seed: int = 0) -> State:
     rng = np.random.default_rng(seed)
     for step in range(updates):
-        run = agent.update(run, Operation.ACTOR_UPDATE, some_batch(rng), Clock(step, step, 100), rng)
+        run = learned(agent.update(run, Operation.ACTOR_UPDATE, some_batch(rng), Clock(step, step, 100), rng))
     return run
 
 
-def replaced(agent: SACAgent, run: EnsembleRun, seed: int = 0) -> tuple[EnsembleRun, Generation]:
+def replaced(agent: SACAgent, run: State, seed: int = 0) -> tuple[State, Generation]:
     run, (event,) = agent.perform(run, Operation.GENERATION, Clock(step=15), np.random.default_rng(seed))
     assert isinstance(event, Generation)
     return run, event
@@ -62,13 +73,15 @@ def replaced(agent: SACAgent, run: EnsembleRun, seed: int = 0) -> tuple[Ensemble
 def test_a_child_has_its_parents_loss_weights_and_polyak_target() -> None:
     agent = agent_of()
     child = ADAM.replace(hidden=(5,), discount=0.75)
-    agent.evolution = Chosen((Child(MEMBERS[0], 0, None), Child(child, 2, "architecture"), Child(MEMBERS[2], 2, None)))
+    agent.evolution = Chosen(
+        (Descendant(MEMBERS[0], 0, None), Descendant(child, 2, "architecture"), Descendant(MEMBERS[2], 2, None))
+    )
     run = trained(agent, agent.init(0), updates=5)
-    run = run._replace(learning=run.learning._replace(selections=jnp.asarray([3, 4, 5], jnp.int32)))
+    run = with_record(run, selections=jnp.asarray([3, 4, 5], jnp.int32))
     online, targets = online_of(run), targets_of(run)
     groups = [bytes_of(group) for group in run.learning.ensemble]
     actor = bytes_of((run.learning.actor, run.learning.log_alpha))
-    losses, last = np.array(run.learning.cumulated_loss), np.array(run.learning.last_loss)
+    losses, last = np.array(run.learning.record.loss), np.array(run.learning.record.last_loss)
     assert len(set(losses.tolist())) == 3 and (losses > 0.0).all()
     assert np.abs(targets[2] - online[2]).max() > 1e-4  # the average lags behind
     old = agent.ensemble_of(run.members).network(2)
@@ -77,9 +90,9 @@ def test_a_child_has_its_parents_loss_weights_and_polyak_target() -> None:
     assert [(m.parent, m.mutation) for m in event.members] == [(0, None), (2, "architecture"), (2, None)]
     assert (event.step, event.number, run.generation) == (15, 1, 1)
     # L is never reset, and a child begins with its parent's: 0 would win at once.
-    np.testing.assert_array_equal(run.learning.cumulated_loss, losses[[0, 2, 2]])
-    np.testing.assert_array_equal(run.learning.last_loss, last[[0, 2, 2]])
-    assert run.learning.selections.tolist() == [3, 0, 5]
+    np.testing.assert_array_equal(run.learning.record.loss, losses[[0, 2, 2]])
+    np.testing.assert_array_equal(run.learning.record.last_loss, last[[0, 2, 2]])
+    assert run.learning.record.selections.tolist() == [3, 0, 5]
     np.testing.assert_array_equal(run.learning.discount, np.array([0.5, 0.75, 0.25]))
     for slot in (0, 2):
         assert bytes_of(run.learning.ensemble[slot]) == groups[slot]
@@ -107,7 +120,9 @@ def test_a_child_has_its_parents_loss_weights_and_polyak_target() -> None:
 def test_reset_weights_starts_the_target_with_the_same_fresh_weights() -> None:
     agent = agent_of(reset_weights=True)
     child = ADAM.replace(learning_rate=0.5)
-    agent.evolution = Chosen((Child(MEMBERS[0], 0, None), Child(child, 0, "rate"), Child(MEMBERS[2], 2, None)))
+    agent.evolution = Chosen(
+        (Descendant(MEMBERS[0], 0, None), Descendant(child, 0, "rate"), Descendant(MEMBERS[2], 2, None))
+    )
     run = trained(agent, agent.init(0), updates=3)
     before = online_of(run)[0]
     run, _ = replaced(agent, run)
@@ -122,16 +137,19 @@ def test_members_compete_by_their_average_losses_and_the_diverged_go_first() -> 
     losses = jnp.asarray([0.0, 2.0, 1.0])
     broken = run.learning.ensemble[0]._replace(parameters=jnp.full((1, 4), jnp.nan))
     ensemble = (broken, *run.learning.ensemble[1:])
-    run = run._replace(learning=run.learning._replace(cumulated_loss=losses, ensemble=ensemble))
-    assert agent.fitness(run).tolist() == [math.inf, 2.0, 1.0]
+    run = with_record(run._replace(learning=run.learning._replace(ensemble=ensemble)), loss=losses)
+    agent.evolution = witness = Witness(agent.evolution)
     run, event = replaced(agent, run)
+    assert witness.fitness == [[math.inf, 2.0, 1.0]]
     assert [member.parent for member in event.members] == [2, 2, 2]
-    assert run.learning.cumulated_loss.tolist() == [1.0, 1.0, 1.0]
-    assert run.learning.diverged.tolist() == [False] * 3
+    assert run.learning.record.loss.tolist() == [1.0, 1.0, 1.0]
+    assert run.learning.record.diverged.tolist() == [False] * 3
     assert all(np.isfinite(row).all() for row in (*online_of(run), *targets_of(run)))
-    run = run._replace(learning=run.learning._replace(diverged=jnp.ones(3, bool)))
-    with pytest.raises(AllMembersDiverged):
-        replaced(agent, run)
+    run = with_record(run, diverged=jnp.ones(3, bool))
+    outcome = agent.perform(run, Operation.GENERATION, Clock(step=15), np.random.default_rng(0))
+    with pytest.raises(AllMembersDiverged, match=r"all members diverged .*0: .*; 1: .*; 2: "):
+        raise failed(outcome)
+    assert witness.fitness[1:] == []
 
 
 def test_generations_come_at_their_interval_after_what_else_is_due() -> None:
@@ -165,10 +183,11 @@ def test_after_a_generation_a_saved_run_goes_on_to_the_bit() -> None:
 def test_a_changed_number_leaves_the_program_as_it_is() -> None:
     agent = agent_of((HALF, HALF, HALF), RATES_ONLY)
     run = agent.init(0)
-    run = run._replace(learning=run.learning._replace(cumulated_loss=jnp.asarray([3.0, 1.0, 2.0])))
+    run = with_losses(run, 3.0, 1.0, 2.0)
+    programs = agent.programs(run)
     after, event = replaced(agent, run)
     assert {member.mutation for member in event.members} == {None, "learning_rate"}
-    assert after.programs is run.programs
+    assert agent.programs(after) is programs
 
 
 def test_a_pair_needs_two_members_also_where_they_are_drawn() -> None:

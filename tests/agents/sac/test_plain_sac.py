@@ -14,6 +14,7 @@ from adaqn.agents.registry import algorithm
 from adaqn.agents.sac.settings import SACSettings
 from adaqn.hyperparameters import Hyperparameters
 from adaqn.replay.protocol import Batch
+from tests.agents.outcomes import learned
 from tests.agents.sac.cases import make_agent
 
 GAMMA, TAU, CRITIC_RATE, ACTOR_RATE = 0.95, 0.05, 1e-3, 3e-3
@@ -152,12 +153,12 @@ def test_two_equal_members_follow_a_plain_sac() -> None:
         same_rng = np.random.default_rng(0)
         same_rng.bit_generator.state = rng.bit_generator.state
         next_noise, noise = same_rng.standard_normal((2, BATCH, ACTIONS), np.float32)
-        run = agent.update(run, Operation.ACTOR_UPDATE, batch, Clock(horizon=100), rng)
+        run = learned(agent.update(run, Operation.ACTOR_UPDATE, batch, Clock(horizon=100), rng))
         losses = plain.update(batch, next_noise, noise)
         averages = (1.0 - TAU) * averages + TAU * losses
-        np.testing.assert_allclose(run.learning.last_loss, losses, rtol=1e-3)
+        np.testing.assert_allclose(run.learning.record.last_loss, losses, rtol=1e-3)
     ours, theirs = run.learning, plain.state
-    np.testing.assert_allclose(ours.cumulated_loss, averages, rtol=1e-3)
+    np.testing.assert_allclose(ours.record.loss, averages, rtol=1e-3)
     for k in range(2):
         np.testing.assert_allclose(ours.ensemble[0].parameters[k], flat_of(theirs["critics"][k]), rtol=0.0, atol=3e-5)
         np.testing.assert_allclose(ours.target[0][k], flat_of(theirs["targets"][k]), rtol=0.0, atol=3e-5)

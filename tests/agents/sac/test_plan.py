@@ -11,6 +11,7 @@ from gymnasium import spaces
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from adaqn.agents.core.ensemble_agent import behaviour_epsilon
 from adaqn.agents.protocol import Clock, Operation
 from adaqn.agents.sac.agent import SACAgent
 from adaqn.agents.sac.settings import SACSettings
@@ -18,6 +19,7 @@ from adaqn.envs.environments import Environments
 from adaqn.hyperparameters import Hyperparameters
 from adaqn.replay.making import make_replay
 from adaqn.training.trainer import Trainer
+from tests.agents.outcomes import acted
 from tests.agents.sac.cases import make_agent
 
 LETTERS = {Operation.UPDATE: "U", Operation.ACTOR_UPDATE: "A", Operation.TARGET_UPDATE: "T"}
@@ -29,9 +31,9 @@ def agent_with(**values: Any) -> SACAgent:
     return make_agent(given, (LINEAR, LINEAR), spaces.Box(-1.0, 1.0, (1,)), spaces.Box(-1.0, 1.0, (2,)))
 
 
-def plan(agent: SACAgent, settled: int, step: int, n_envs: int = 1, began: int = 0) -> str:
+def plan(agent: SACAgent, settled: int, step: int, n_envs: int = 1, replay_start: int = 0) -> str:
     """What is due in (settled, step], as letters."""
-    due = agent.plan(None, Clock(step, settled, 1000, began), np.zeros(n_envs, bool))  # type: ignore[arg-type]
+    due = agent.plan(None, Clock(step, settled, 1000, replay_start), np.zeros(n_envs, bool))  # type: ignore[arg-type]
     return "".join(LETTERS[operation] for operation in due)
 
 
@@ -60,8 +62,8 @@ def test_nothing_happens_before_learning_starts() -> None:
     assert plan(agent_with(), 999, 1_000) == ""
     assert plan(agent_with(), 1_000, 1_001) == "A"
     # After a load the buffer is empty, and fills first.
-    assert plan(agent_with(learning_starts=10), 509, 510, began=500) == ""
-    assert plan(agent_with(learning_starts=10), 510, 511, began=500) == "A"
+    assert plan(agent_with(learning_starts=10), 509, 510, replay_start=500) == ""
+    assert plan(agent_with(learning_starts=10), 510, 511, replay_start=500) == "A"
 
 
 def test_a_period_fires_as_often_as_several_environments_crossed_it_in_order() -> None:
@@ -103,11 +105,11 @@ def test_the_number_of_environments_changes_nothing_but_when(
 def test_behaviour_decays_until_the_end_or_over_its_own_steps() -> None:
     agent = agent_with(behaviour_initial_eps=0.9, behaviour_final_eps=0.1)
     for step, epsilon in {0: 0.9, 500: 0.5, 1000: 0.1, 2000: 0.1}.items():
-        assert agent.behaviour_epsilon(Clock(step, step, horizon=1000)) == pytest.approx(epsilon)
+        assert behaviour_epsilon(agent.settings, Clock(step, step, horizon=1000)) == pytest.approx(epsilon)
     soon = agent_with(behaviour_initial_eps=1.0, behaviour_final_eps=0.0, behaviour_steps=10)
-    assert soon.behaviour_epsilon(Clock(5, 5, horizon=1000)) == pytest.approx(0.5)
-    assert agent_with().behaviour_epsilon(Clock(0, 0, 50_000)) == 1.0
-    assert agent_with().behaviour_epsilon(Clock(50_000, 50_000, 50_000)) == pytest.approx(0.01)
+    assert behaviour_epsilon(soon.settings, Clock(5, 5, horizon=1000)) == pytest.approx(0.5)
+    assert behaviour_epsilon(agent_with().settings, Clock(0, 0, 50_000)) == 1.0
+    assert behaviour_epsilon(agent_with().settings, Clock(50_000, 50_000, 50_000)) == pytest.approx(0.01)
 
 
 def test_actions_are_uniform_until_learning_starts_and_then_the_policy_s() -> None:
@@ -118,14 +120,14 @@ def test_actions_are_uniform_until_learning_starts_and_then_the_policy_s() -> No
     parameters = learning.actor.parameters.at[:].set(0.0).at[4:].set(np.array([1.0, -1.0, -20.0, -20.0]))
     run = run._replace(learning=learning._replace(actor=learning.actor._replace(parameters=parameters)))
     rng, observations = np.random.default_rng(0), np.zeros((2000, 1), np.float32)
-    _, uniform = agent.act(run, observations, Clock(49, 49, 1000), rng)
+    _, uniform = acted(agent.act(run, observations, Clock(49, 49, 1000), rng))
     assert uniform.shape == (2000, 2) and uniform.dtype == np.float32
     assert (np.abs(uniform) <= 1.0).all()
     for column in uniform.T:
         shares = np.histogram(column, bins=10, range=(-1.0, 1.0))[0] / 2000
         assert (np.abs(shares - 0.1) <= 4.0 * np.sqrt(0.1 * 0.9 / 2000)).all()
     assert abs(np.corrcoef(uniform.T)[0, 1]) < 0.09
-    _, chosen = agent.act(run, observations, Clock(50, 50, 1000), rng)
+    _, chosen = acted(agent.act(run, observations, Clock(50, 50, 1000), rng))
     np.testing.assert_allclose(chosen, np.tile(np.tanh([1.0, -1.0]), (2000, 1)), atol=1e-5)
 
 
@@ -152,12 +154,12 @@ def test_the_loop_makes_the_updates_that_were_planned_and_plays_within_the_box()
     agent = agent_with(learning_starts=20, gradient_steps=2, policy_delay=3, batch_size=4, selection_interval=50)
     environments = Environments([env], owned=False)
     replay = make_replay(100, 1, environments.observation_space, environments.action_space, 1)
-    trainer = Trainer(agent, environments, replay, seed=0)
+    trainer = Trainer(agent, environments, replay, agent.settings.batch_size, seed=0)
     trainer.run(49)
     # Two updates after each of the steps 21 to 49, one of the actor after 21, 24, ..., 48.
     assert trainer.updates == 58
-    assert trainer.state.learning.updates_since.tolist() == [58, 10]
-    assert int(trainer.state.learning.updates) == 58
+    assert trainer.state.learning.counts.made.tolist() == [58, 10]
+    assert int(trainer.state.learning.record.choices) == 58
     assert all(env.action_space.contains(action) for action in env.actions)
     first, second = np.array(env.actions).T
     assert first.min() < -2.0 and first.max() > 0.0 and second.min() < 2.0 and second.max() > 8.0

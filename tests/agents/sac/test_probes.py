@@ -9,9 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from adaqn.agents.core.ensemble_agent import AgentState
 from adaqn.agents.core.targets import critic_inputs
-from adaqn.agents.sac.agent import SACAgent
+from adaqn.agents.sac.agent import SACAgent, State
 from adaqn.agents.sac.settings import SACSettings
 from adaqn.envs.environments import Environments
 from adaqn.envs.probes import PROBES, Probe
@@ -26,7 +25,7 @@ TWO = (MEMBER, MEMBER)
 NAMES = [probe.__name__ for probe in PROBES]
 
 
-def learned(name: str, n_envs: int = 1, **settings: Any) -> tuple[SACAgent, EnsembleRun]:
+def learned(name: str, n_envs: int = 1, **settings: Any) -> tuple[SACAgent, State]:
     """The agent after a short training."""
     environments = Environments.make(f"Probe/{name}-v0", n_envs, {"continuous": True})
     values: dict[str, Any] = {
@@ -41,14 +40,16 @@ def learned(name: str, n_envs: int = 1, **settings: Any) -> tuple[SACAgent, Ense
     agent = make_agent(
         SACSettings(**{**values, **settings}), TWO, environments.observation_space, environments.action_space
     )
-    replay = make_replay(2000, n_envs, environments.observation_space, environments.action_space, agent.n_steps)
-    trainer = Trainer(agent, environments, replay, seed=0)
+    replay = make_replay(
+        2000, n_envs, environments.observation_space, environments.action_space, agent.settings.n_steps
+    )
+    trainer = Trainer(agent, environments, replay, agent.settings.batch_size, seed=0)
     trainer.run(2000)
     environments.close()
     return agent, trainer.state
 
 
-def values_of(agent: SACAgent, run: EnsembleRun, name: str) -> np.ndarray:
+def values_of(agent: SACAgent, run: State, name: str) -> np.ndarray:
     """The values of both critics for all that can be seen and done. [2, N, A]"""
     table = probe(name)
     observations, q = table.probe_table(GAMMA)

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from adaqn.agents.core.ensemble_agent import AgentState
 from adaqn.agents.protocol import Clock, Operation
-from adaqn.agents.sac.agent import SACAgent
+from adaqn.agents.sac.agent import SACAgent, State
 from adaqn.agents.sac.settings import SACSettings
 from adaqn.errors import CheckpointError
 from adaqn.hyperparameters import Hyperparameters
 from adaqn.replay.protocol import Batch
+from tests.agents.outcomes import acted, learned
 from tests.agents.sac.cases import make_agent, summed_up
 
 TANH = Hyperparameters(hidden=(4,), activation="tanh", optimizer_options=(("eps", 1e-4),), learning_rate=0.01)
@@ -31,14 +31,14 @@ def agent_of(members: tuple[Hyperparameters, ...]) -> SACAgent:
     return make_agent(settings, members, spaces.Box(-9.0, 9.0, (2,)), spaces.Box(-1.0, 1.0, (2,)))
 
 
-def lived(agent: SACAgent, run: EnsembleRun, rng: np.random.Generator, rounds: int) -> tuple[EnsembleRun, list[Any]]:
+def lived(agent: SACAgent, run: State, rng: np.random.Generator, rounds: int) -> tuple[State, list[Any]]:
     """Some updates, actions and rows of the report, and all that was seen of them."""
     seen: list[Any] = []
     for step in range(rounds):
         x, following = rng.standard_normal((2, 8, 2), np.float32)
         action, rewards = rng.uniform(-1.0, 1.0, (8, 2)).astype(np.float32), rng.standard_normal((8, 1), np.float32)
         batch = Batch(x, action, rewards, following, np.zeros(8, np.float32), np.ones(8, np.int32))
-        run, actions = agent.update_and_act(run, Operation.ACTOR_UPDATE, batch, x[:3], Clock(step, step, 100), rng)
+        run, actions = acted(agent.update(run, Operation.ACTOR_UPDATE, batch, Clock(step, step, 100), rng, x[:3]))
         seen.append(actions.tolist())
         if step % 4 == 3:
             run, event = summed_up(agent, run, step)
@@ -73,9 +73,9 @@ def test_a_mixed_ensemble_goes_on_to_the_bit() -> None:
         ".actor.parameters",
         ".log_alpha.parameters",
         ".selected.members",
-        ".cumulated_loss",
-        ".selections",
-        ".updates",
+        ".record.loss",
+        ".record.selections",
+        ".record.choices",
     } <= moved
 
 
@@ -88,9 +88,9 @@ def test_an_update_and_the_next_action_in_one_are_the_two_one_after_the_other() 
         x, following = draw.standard_normal((2, 8, 2), np.float32)
         action, rewards = draw.uniform(-1.0, 1.0, (8, 2)).astype(np.float32), draw.standard_normal((8, 1), np.float32)
         batch = Batch(x, action, rewards, following, np.zeros(8, np.float32), np.ones(8, np.int32))
-        together, one = agent.update_and_act(together, Operation.ACTOR_UPDATE, batch, x[:3], clock, rng)
-        apart = agent.update(apart, Operation.ACTOR_UPDATE, batch, clock, same_rng)
-        apart, other = agent.act(apart, x[:3], clock, same_rng)
+        together, one = acted(agent.update(together, Operation.ACTOR_UPDATE, batch, clock, rng, x[:3]))
+        apart = learned(agent.update(apart, Operation.ACTOR_UPDATE, batch, clock, same_rng))
+        apart, other = acted(agent.act(apart, x[:3], clock, same_rng))
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6)
     assert rng.bit_generator.state == same_rng.bit_generator.state
     arrays, same = agent.to_arrays(together)[0], agent.to_arrays(apart)[0]

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from adaqn.agents.protocol import Clock, Operation
+from tests.agents.outcomes import learned
 from tests.agents.sac.cases import STILL, agent_of, batch_of, started, summed_up
 
 CANNOT = 1
@@ -21,13 +22,13 @@ def test_share_of_the_critic_that_cannot_learn(selection: str, low: float, high:
     shares = []
     for _ in range(10):
         for _ in range(20):
-            run = agent.update(run, Operation.UPDATE, FOR_EVER, Clock(), rng)
+            run = learned(agent.update(run, Operation.UPDATE, FOR_EVER, Clock(), rng))
         run, event = summed_up(agent, run)
         shares.append(event.selected)
     np.testing.assert_allclose(np.sum(shares, axis=1), 2.0, rtol=1e-6)
     # Once it is under way: at first, all are equally wrong.
     assert low <= np.mean(shares[1:], axis=0)[CANNOT] <= high
-    reported = [member.selected for member in agent.report(run)]
+    reported = [member.selected for member in agent.report(run, Clock()).members]
     np.testing.assert_allclose(reported, np.mean(shares, axis=0), atol=1e-6)
     if selection == "lowest":
         # Those that are chosen have learned what they should; the other has not moved.

@@ -104,8 +104,8 @@ def test_the_actor_s_layers_are_kept_as_one_word(given: Any, kept: str, layers: 
         ("actor_hidden", "64y32", "such as 25x25, but got '64y32'"),
         ("actor_hidden", "64x0", "the width of a hidden layer must be a whole number of at least 1, but got 0"),
         ("actor_hidden", None, "actor_hidden must be layer widths such as 256x256, but got None"),
-        ("actor_activation", "rellu", "unknown activation 'rellu'; did you mean 'relu'?"),
-        ("actor_optimizer", "adamm", "unknown optimizer 'adamm'; did you mean 'adam'?"),
+        ("actor_activation", "rellu", "unknown actor_activation 'rellu'; did you mean 'relu'?"),
+        ("actor_optimizer", "adamm", "unknown actor_optimizer 'adamm'; did you mean 'adam'?"),
         ("actor_learning_rate", -1.0, "learning_rate must be a finite number of at least 0, but got -1.0"),
         ("selection", "lowst", "unknown selection 'lowst'; did you mean 'lowest'?"),
         ("behaviour", "epsilom", "unknown behaviour 'epsilom'; did you mean 'epsilon'?"),
@@ -120,7 +120,9 @@ def test_names_and_the_actor_are_checked(name: str, value: Any, sentence: str) -
 def test_algorithms_are_names_for_settings_and_members(name: str, selection: str) -> None:
     found = algorithm(name)
     assert found.configure({"gamma": 0.5}) == SACSettings(selection=selection, gamma=0.5)
-    assert found.settings is SACSettings and found.make is SACAgent
+    assert found.settings is SACSettings
+    agent = found.make(found.configure({}), Population((ONE, ONE)), VECTOR, spaces.Box(-1.0, 1.0, (1,)))
+    assert isinstance(agent, SACAgent) and agent.settings.selection == selection
     if name != "sac":
         assert members_of(name) == DEFAULT_MEMBERS and len(DEFAULT_MEMBERS) == 4
     with pytest.raises(UserError, match="unknown setting 'exploration_steps'"):

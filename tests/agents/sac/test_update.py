@@ -22,6 +22,7 @@ from adaqn.ensemble import Ensemble
 from adaqn.hyperparameters import Hyperparameters
 from adaqn.networks.network import Network
 from adaqn.replay.protocol import Batch
+from tests.agents.outcomes import learned
 from tests.agents.sac.cases import (
     FLAT,
     HIGH,
@@ -54,65 +55,65 @@ def agent_with(selection: str = "lowest") -> SACAgent:
 
 
 def test_all_critics_are_compared_with_the_smaller_target_of_the_pair() -> None:
-    run = updated(started(agent_with(), CRITICS), TWO)
-    assert run.learning.last_loss.tolist() == LOSSES
+    run = updated(agent_with(), started(agent_with(), CRITICS), TWO)
+    assert run.learning.record.last_loss.tolist() == LOSSES
     # With FLAT and LOW as pair, y = 1 + ½ (-1) = ½ and 1: FLAT is off by ½ and 0, LOW by -1½ and -2.
-    run = updated(started(agent_with(), CRITICS, pair=(1, 2)), TWO)
-    assert run.learning.last_loss.tolist()[1:3] == [0.0625, 0.5 * (1.125 + 2.0)]
+    run = updated(agent_with(), started(agent_with(), CRITICS, pair=(1, 2)), TWO)
+    assert run.learning.record.last_loss.tolist()[1:3] == [0.0625, 0.5 * (1.125 + 2.0)]
     # In which order they are makes no difference.
-    other = updated(started(agent_with(), CRITICS, pair=(2, 1)), TWO)
-    assert other.learning.last_loss.tolist() == run.learning.last_loss.tolist()
+    other = updated(agent_with(), started(agent_with(), CRITICS, pair=(2, 1)), TWO)
+    assert other.learning.record.last_loss.tolist() == run.learning.record.last_loss.tolist()
 
 
 def test_the_target_is_of_the_averaged_critics_not_of_those_that_learn() -> None:
-    run = updated(started(agent_with(), CRITICS, targets=[HIGH, HIGH, LOW, LOW]), TWO)
+    run = updated(agent_with(), started(agent_with(), CRITICS, targets=[HIGH, HIGH, LOW, LOW]), TWO)
     # y = 1 + ½ 8 = 5 and 1, while the predictions are the online ones: FLAT is off by -4 and 0.
-    assert run.learning.last_loss.tolist()[1] == 4.0
+    assert run.learning.record.last_loss.tolist()[1] == 4.0
 
 
 def test_the_next_action_is_drawn_from_the_actor() -> None:
     # a' = tanh(½ + ½ 2) for the first, where STEEP says 2 + 2 a' and the other is far above.
     action = math.tanh(1.5)
     run = started(agent_with(), CRITICS, pair=(0, 3), actor=[0.0, 0.0, 0.5, math.log(0.5)])
-    run = updated(run, TWO, next_noise=(2.0, 0.0))
+    run = updated(agent_with(), run, TWO, next_noise=(2.0, 0.0))
     error = 1.0 - (1.0 + 0.5 * (2.0 + 2.0 * action))  # of FLAT
-    np.testing.assert_allclose(run.learning.last_loss[1], 0.25 * error**2, rtol=1e-5)
+    np.testing.assert_allclose(run.learning.record.last_loss[1], 0.25 * error**2, rtol=1e-5)
     # The actor sees the next observation: mean -¼ x' = -½.
     run = started(agent_with(), CRITICS, pair=(0, 3), actor=[-0.25, 0.0, 0.0, 0.0])
     error = 1.0 - (1.0 + 0.5 * (2.0 + 2.0 * math.tanh(-0.5)))
-    np.testing.assert_allclose(updated(run, TWO).learning.last_loss[1], 0.25 * error**2, rtol=1e-5)
+    np.testing.assert_allclose(updated(agent_with(), run, TWO).learning.record.last_loss[1], 0.25 * error**2, rtol=1e-5)
 
 
 def test_improbable_actions_are_worth_more() -> None:
-    run = updated(started(agent_with(), CRITICS, alpha=0.5), TWO)
+    run = updated(agent_with(), started(agent_with(), CRITICS, alpha=0.5), TWO)
     # y = 1 + ½ (1 - ½ log π) for the first; entropy of what follows a termination counts as little as its value.
     y = 1.0 + 0.5 * (1.0 - 0.5 * LOG_DENSITY_AT_MEAN)
-    np.testing.assert_allclose(run.learning.last_loss[1], 0.25 * (1.0 - y) ** 2, rtol=1e-5)
+    np.testing.assert_allclose(run.learning.record.last_loss[1], 0.25 * (1.0 - y) ** 2, rtol=1e-5)
     assert y > 1.5
 
 
 def test_several_steps_are_discounted_one_by_one() -> None:
     # y = 1 + ½ 4 + ¼ 1 = 3.25 over two steps, and 1 + ½ 4 = 3 where the second of them terminated; FLAT says 1.
     batch = batch_of((1.0, 0.0, [1.0, 4.0], 2.0, False), (1.0, 0.0, [1.0, 4.0], 2.0, True))
-    run = updated(started(agent_with(), CRITICS), batch)
-    assert run.learning.last_loss.tolist()[1] == 0.25 * (2.25**2 + 2.0**2)
+    run = updated(agent_with(), started(agent_with(), CRITICS), batch)
+    assert run.learning.record.last_loss.tolist()[1] == 0.25 * (2.25**2 + 2.0**2)
 
 
 def test_losses_are_averaged_with_rate_tau_and_never_begin_anew() -> None:
     run = started(agent_with(), CRITICS)
-    assert run.learning.cumulated_loss.tolist() == [0.0] * 4
+    assert run.learning.record.loss.tolist() == [0.0] * 4
     expected = np.zeros(4)
     for _ in range(3):
-        run = updated(run, TWO)
+        run = updated(agent_with(), run, TWO)
         expected = 0.5 * expected + 0.5 * np.array(LOSSES)
-        assert run.learning.cumulated_loss.tolist() == expected.tolist()
+        assert run.learning.record.loss.tolist() == expected.tolist()
     _, event = summed_up(agent_with(), run)
     assert event.cumulated_loss == tuple(expected.tolist())
 
 
 def test_a_critic_descends_its_error_and_its_target_follows_with_rate_tau() -> None:
     agent = agent_of([STILL.replace(learning_rate=0.5), STILL, STILL, STILL])
-    run = updated(started(agent, CRITICS), TWO)
+    run = updated(agent, started(agent, CRITICS), TWO)
     # STEEP's errors ½ and -1 at (x, a) = (1, ½) and (1, -½): slopes -¼, (¼ + ½) / 2 and -¼, of which it takes half.
     assert critics_of(agent, run) == [[1.125, 1.8125, 0.125], FLAT, LOW, HIGH]
     # Halfway from where the target was to where the critic is now.
@@ -121,17 +122,18 @@ def test_a_critic_descends_its_error_and_its_target_follows_with_rate_tau() -> N
 
 @pytest.mark.parametrize(("selection", "pair"), [("lowest", [1, 0]), ("highest", [3, 2])])
 def test_the_pair_is_chosen_anew_after_every_update(selection: str, pair: list[int]) -> None:
-    run = started(agent_with(selection), CRITICS)
+    agent = agent_with(selection)
+    run = started(agent, CRITICS)
     assert run.learning.selected.members.tolist() == [0, 1]
-    run = updated(run, TWO)
+    run = updated(agent, run, TWO)
     assert run.learning.selected.members.tolist() == pair
     assert run.learning.selected.weights.tolist() == [0.5, 0.5]
-    assert run.learning.selections.tolist() == [int(k in pair) for k in range(4)]
+    assert run.learning.record.selections.tolist() == [int(k in pair) for k in range(4)]
     # What LOW predicts, so that with half of the weight it has the second smallest average soon.
     low = batch_of((0.0, 0.0, [-1.0], 0.0, True), (0.0, 0.0, [-1.0], 0.0, True))
     for _ in range(3):
-        run = updated(run, low)
-    expected = np.argsort(np.asarray(run.learning.cumulated_loss), kind="stable")
+        run = updated(agent, run, low)
+    expected = np.argsort(np.asarray(run.learning.record.loss), kind="stable")
     chosen = run.learning.selected.members.tolist()
     assert chosen == (expected[:2].tolist() if selection == "lowest" else expected[::-1][:2].tolist())
     if selection == "lowest":
@@ -151,12 +153,15 @@ def test_the_pair_is_always_distinct_and_alive_while_two_live(
     agent = agent_with(selection)
     alive = [k for k in range(4) if not diverged[k]]
     run = started(agent, [FLAT] * 4, pair=(alive[0], alive[-1]))
-    learning = run.learning._replace(cumulated_loss=jnp.asarray(losses, jnp.float32), diverged=jnp.asarray(diverged))
-    run = agent.update(run._replace(learning=learning), Operation.UPDATE, TWO, Clock(), np.random.default_rng(seed))
+    record = run.learning.record._replace(loss=jnp.asarray(losses, jnp.float32), diverged=jnp.asarray(diverged))
+    learning = run.learning._replace(record=record)
+    run = learned(
+        agent.update(run._replace(learning=learning), Operation.UPDATE, TWO, Clock(), np.random.default_rng(seed))
+    )
     pair = run.learning.selected.members.tolist()
     assert set(pair) <= set(alive)
     assert len(set(pair)) == min(2, len(alive))
-    averages = np.asarray(run.learning.cumulated_loss)
+    averages = np.asarray(run.learning.record.loss)
     outside = [averages[k] for k in alive if k not in pair]
     if outside and selection == "lowest":
         assert averages[pair].max() <= min(outside)
@@ -168,31 +173,31 @@ def test_a_random_pair_is_any_two_equally_often() -> None:
     agent, rng, draws = agent_with("random"), np.random.default_rng(0), 3000
     run, pairs = started(agent, CRITICS), Counter()
     for _ in range(draws):
-        run = agent.update(run, Operation.UPDATE, TWO, Clock(), rng)
+        run = learned(agent.update(run, Operation.UPDATE, TWO, Clock(), rng))
         pairs[tuple(sorted(run.learning.selected.members.tolist()))] += 1
     assert set(pairs) == set(itertools.combinations(range(4), 2))
     for times in pairs.values():
         assert abs(times / draws - 1 / 6) <= 4.0 * math.sqrt(1 / 6 * 5 / 6 / draws)
-    np.testing.assert_allclose([member.selected for member in agent.report(run)], 0.5, atol=0.04)
+    np.testing.assert_allclose([member.selected for member in agent.report(run, Clock()).members], 0.5, atol=0.04)
 
 
 def test_critics_learn_with_their_own_discount_and_are_compared_with_gamma() -> None:
     members = [STILL.replace(learning_rate=1.0, discount=discount) for discount in (0.25, None, 1.0, 0.0)]
     agent = agent_of(members)
     batch = batch_of((0.0, 0.0, [1.0], 2.0, False), (0.0, 0.0, [1.0], 2.0, False))
-    run = updated(started(agent, [FLAT] * 4), batch)
+    run = updated(agent, started(agent, [FLAT] * 4), batch)
     # y = 1 + γ 1, all predict 1. Compared by γ = ½, all are off by ½.
     assert [row[2] for row in critics_of(agent, run)] == [1.25, 1.5, 2.0, 1.0]
-    assert run.learning.last_loss.tolist() == [0.125] * 4
+    assert run.learning.record.last_loss.tolist() == [0.125] * 4
 
 
 def test_critics_with_other_losses_are_compared_by_the_squared_error() -> None:
     losses = ["l2", "l1", "huber", "log_cosh"]
     agent = agent_of([STILL.replace(learning_rate=1.0, loss=loss) for loss in losses])
     batch = batch_of((0.0, 0.0, [3.0], 2.0, True), (0.0, 0.0, [3.0], 2.0, True))
-    run = updated(started(agent, [FLAT] * 4), batch)
+    run = updated(agent, started(agent, [FLAT] * 4), batch)
     # 1 against y = 3: an error of -2, so L2 is 2 for each, while the slopes are 2, 1, 1 and tanh 2.
-    assert run.learning.last_loss.tolist() == [2.0] * 4
+    assert run.learning.record.last_loss.tolist() == [2.0] * 4
     moved = [row[2] - 1.0 for row in critics_of(agent, run)]
     np.testing.assert_allclose(moved, [2.0, 1.0, 1.0, math.tanh(2.0)], rtol=1e-5)
 
@@ -203,37 +208,39 @@ def test_a_new_run_begins_with_the_first_two_and_targets_equal_to_their_critics(
     for online, target in zip(run.learning.ensemble, run.learning.target, strict=True):
         assert online.parameters.tolist() == target.tolist()
         assert len({tuple(row) for row in np.asarray(target).tolist()}) == 4
-    assert run.learning.updates == 0
+    assert run.learning.record.choices == 0
 
 
 def test_other_numbers_of_the_members_run_the_same_programs() -> None:
     run = started(agent_with(), CRITICS)
-    updated(run, TWO)
-    compiled = run.programs.update[Operation.UPDATE]._cache_size()
+    updated(agent_with(), run, TWO)
+    programs = agent_with().programs(run)
+    compiled = programs.update[Operation.UPDATE]._cache_size()
     other = agent_of([STILL.replace(learning_rate=rate, discount=0.9) for rate in (0.1, 0.2, 0.3, 0.4)])
-    assert updated(started(other, CRITICS), TWO).programs is run.programs
-    assert run.programs.update[Operation.UPDATE]._cache_size() == compiled
+    after = updated(other, started(other, CRITICS), TWO)
+    assert other.programs(after) is programs
+    assert programs.update[Operation.UPDATE]._cache_size() == compiled
 
 
 def test_rows_of_the_report() -> None:
     agent = agent_with()
     run = started(agent, CRITICS)
     for _ in range(3):
-        run = updated(run, TWO)
-    run = updated(run, TWO, Operation.ACTOR_UPDATE, epsilon=1.0, behaviour=[0.0, 0.1, 0.2, 0.8, 0.9])
+        run = updated(agent, run, TWO)
+    run = updated(agent, run, TWO, Operation.ACTOR_UPDATE, epsilon=1.0, behaviour=[0.0, 0.1, 0.2, 0.8, 0.9])
     run, event = summed_up(agent, run)
     assert (event.step, event.target, event.newly_diverged) == (7, 1, ())
     assert event.selected == (1.0, 1.0, 0.0, 0.0)
     assert event.acted == (0.0, 0.0, 1.0, 1.0)
     # A new stretch begins; what is counted over the whole run stays.
-    run = updated(run, TWO)
+    run = updated(agent, run, TWO)
     run, event = summed_up(agent, run, step=8)
     assert (event.selected, event.acted) == ((1.0, 1.0, 0.0, 0.0), (0.0,) * 4)
-    reports = agent.report(run)
+    reports = agent.report(run, Clock()).members
     assert [report.selected for report in reports] == [1.0, 1.0, 0.0, 0.0]
     assert [report.selections for report in reports] == [5, 5, 0, 0]
-    assert [report.cumulated_loss for report in reports] == run.learning.cumulated_loss.tolist()
-    metrics = agent.metrics(run, Clock(step=500, horizon=1000))
+    assert [report.cumulated_loss for report in reports] == run.learning.record.loss.tolist()
+    metrics = agent.report(run, Clock(step=500, horizon=1000)).metrics
     assert metrics["train/loss"] == 0.0625 and metrics["ada/loss_3"] == 22.8125
     assert metrics["train/ent_coef"] == 0.0
     assert metrics["train/entropy"] == pytest.approx(-LOG_DENSITY_AT_MEAN)
@@ -298,7 +305,8 @@ def test_neither_the_order_of_members_nor_their_grouping_matters() -> None:
     ):
         for k in range(4):
             np.testing.assert_allclose(theirs[there[k]], mine[k], rtol=1e-4, atol=1e-6)
-    for name in ("cumulated_loss", "last_loss", "selections", "acted_since"):
-        np.testing.assert_allclose(getattr(state, name)[np.array(there)], getattr(expected, name), rtol=1e-4)
+    for name in ("loss", "last_loss", "selections", "acted"):
+        mine, theirs = getattr(expected.record, name), getattr(state.record, name)
+        np.testing.assert_allclose(theirs[np.array(there)], mine, rtol=1e-4)
     np.testing.assert_allclose(state.actor.parameters, expected.actor.parameters, rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(state.log_alpha.parameters, expected.log_alpha.parameters, rtol=1e-4)

@@ -9,11 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 from gymnasium import spaces
 
-from adaqn.agents.core.ensemble_agent import AgentState
 from adaqn.agents.core.population import Population
 from adaqn.agents.events import Event
 from adaqn.agents.protocol import Clock, Operation
-from adaqn.agents.searl.agent import SEARLAgent
+from adaqn.agents.searl.agent import SEARLAgent, SEARLState
 from adaqn.agents.searl.settings import SEARLSettings
 from adaqn.envs.environments import FinishedEpisode
 from adaqn.hyperparameters import Hyperparameters
@@ -21,6 +20,7 @@ from adaqn.replay.protocol import Batch
 from adaqn.space import SearchSpace
 from adaqn.training.observers import Episode, Observer
 from adaqn.training.trainer import Trainer
+from tests.agents.outcomes import acted, learned
 
 RATES_ONLY = SearchSpace.from_dict(
     {
@@ -44,23 +44,34 @@ def agent_of(members: Sequence[Hyperparameters], **settings: Any) -> SEARLAgent:
     return SEARLAgent(SEARLSettings(**values), population, spaces.Box(-9.0, 9.0, (1,)), spaces.Discrete(2))
 
 
-def started(agent: SEARLAgent, parameters: Sequence[Sequence[float]]) -> EnsembleRun:
+def started(agent: SEARLAgent, parameters: Sequence[Sequence[float]]) -> SEARLState:
     """A run in which the members have these parameters, online and as targets."""
     run = agent.init(0)
     online = tuple(
         group._replace(parameters=jnp.asarray([row]))
-        for group, row in zip(run.learning.ensemble, parameters, strict=True)
+        for group, row in zip(run.population.learning.ensemble, parameters, strict=True)
     )
     target = tuple(jnp.asarray([row]) for row in parameters)
-    return run._replace(learning=run.learning._replace(ensemble=online, target=target))
+    return with_learning(run, ensemble=online, target=target)
 
 
-def online_of(run: EnsembleRun) -> list[list[float]]:
-    return [np.asarray(group.parameters)[0].tolist() for group in run.learning.ensemble]
+def with_learning(run: SEARLState, **changed: Any) -> SEARLState:
+    """The run with other arrays of learning."""
+    learning = run.population.learning._replace(**changed)
+    return run._replace(population=run.population._replace(learning=learning))
 
 
-def targets_of(run: EnsembleRun) -> list[list[float]]:
-    return [np.asarray(rows)[0].tolist() for rows in run.learning.target]
+def with_record(run: SEARLState, **changed: Any) -> SEARLState:
+    """The run with other entries in the record of its members."""
+    return with_learning(run, record=run.population.learning.record._replace(**changed))
+
+
+def online_of(run: SEARLState) -> list[list[float]]:
+    return [np.asarray(group.parameters)[0].tolist() for group in run.population.learning.ensemble]
+
+
+def targets_of(run: SEARLState) -> list[list[float]]:
+    return [np.asarray(rows)[0].tolist() for rows in run.population.learning.target]
 
 
 def batch_of(*transitions: tuple[float, int, float, float, bool]) -> Batch[np.ndarray]:
@@ -76,11 +87,11 @@ def batch_of(*transitions: tuple[float, int, float, float, bool]) -> Batch[np.nd
     )
 
 
-def updated(agent: SEARLAgent, run: EnsembleRun, batch: Batch[np.ndarray]) -> EnsembleRun:
-    return agent.update(run, Operation.UPDATE, batch, Clock(), np.random.default_rng(0))
+def updated(agent: SEARLAgent, run: SEARLState, batch: Batch[np.ndarray]) -> SEARLState:
+    return learned(agent.update(run, Operation.UPDATE, batch, Clock(), np.random.default_rng(0)))
 
 
-def evaluated(agent: SEARLAgent, run: EnsembleRun, returns: Sequence[Sequence[float]]) -> EnsembleRun:
+def evaluated(agent: SEARLAgent, run: SEARLState, returns: Sequence[Sequence[float]]) -> SEARLState:
     """The run after an evaluation in which each member had these returns, each in an episode of two steps."""
     x = np.ones((1, 1), np.float32)
     for k, of_member in enumerate(returns):
@@ -89,7 +100,7 @@ def evaluated(agent: SEARLAgent, run: EnsembleRun, returns: Sequence[Sequence[fl
         assert run.evaluation.member == k
         for total in of_member:
             for _ in range(2):
-                run, _ = agent.act(run, x, Clock(), np.random.default_rng(0))
+                run, _ = acted(agent.act(run, x, Clock(), np.random.default_rng(0)))
             run = agent.episodes_ended(run, [FinishedEpisode(0, total, 2)], Clock(step=sum(run.evaluation.steps)))
     return run
 

@@ -10,18 +10,18 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from adaqn.agents.core.ensemble_agent import AgentState
 from adaqn.agents.core.population import Population
-from adaqn.agents.events import Generation, MemberEvaluation, TargetUpdate
+from adaqn.agents.events import Failure, Generation, MemberEvaluation, TargetUpdate
 from adaqn.agents.protocol import Clock, Operation
-from adaqn.agents.searl.agent import SEARLAgent
+from adaqn.agents.searl.agent import SEARLAgent, SEARLState
 from adaqn.agents.searl.settings import SEARLSettings
 from adaqn.envs.environments import Environments
 from adaqn.replay.making import make_replay
 from adaqn.replay.protocol import Batch
 from adaqn.space import SearchSpace
 from adaqn.training.trainer import Trainer
-from tests.agents.searl.cases import DOWN, FLAT, HALF, STEEP, Diary, agent_of, evaluated, started
+from tests.agents.outcomes import acted, learned
+from tests.agents.searl.cases import DOWN, FLAT, HALF, STEEP, Diary, agent_of, evaluated, started, with_record
 
 ENDED, GOES_ON = np.array([True]), np.array([False])
 EPISODE, NEXT, LEARN, RENEW, COMPETE = (
@@ -55,16 +55,16 @@ class WatchedAgent(SEARLAgent):
         self.learned: list[list[list[float]]] = []  # online parameters after each update
 
     def act(
-        self, state: EnsembleRun, observations: np.ndarray, clock: Clock, rng: np.random.Generator
-    ) -> tuple[EnsembleRun, np.ndarray]:
+        self, state: SEARLState, observations: np.ndarray, clock: Clock, rng: np.random.Generator
+    ) -> tuple[SEARLState, np.ndarray | Failure]:
         member = state.evaluation.member
-        ensemble = self.ensemble_of(state.members)
+        ensemble = self.members.ensemble_of(state.population.members)
         network = ensemble.network(member)
-        weights = ensemble.member(ensemble.parameters(state.learning.ensemble), member)
+        weights = ensemble.member(ensemble.parameters(state.population.learning.ensemble), member)
         before = rng.bit_generator.state
-        state, actions = super().act(state, observations, clock, rng)
+        state, actions = acted(super().act(state, observations, clock, rng))
         assert rng.bit_generator.state == before
-        self.actions.append((state.generation, member))
+        self.actions.append((state.population.generation, member))
         self.taken.append(int(actions[0]))
         self.greedy.append(
             int(np.asarray(network.apply(network.unravel(weights), jnp.asarray(observations)))[0].argmax())
@@ -73,17 +73,19 @@ class WatchedAgent(SEARLAgent):
 
     def update(
         self,
-        state: EnsembleRun,
+        state: SEARLState,
         operation: Operation,
         batch: Batch[np.ndarray],
         clock: Clock,
         rng: np.random.Generator,
-    ) -> EnsembleRun:
-        self.updates.append(state.generation)
-        self.targets_at_updates.append([np.asarray(rows)[0].tolist() for rows in state.learning.target])
-        state = super().update(state, operation, batch, clock, rng)
-        self.learned.append([np.asarray(group.parameters)[0].tolist() for group in state.learning.ensemble])
-        return state
+        act_on: np.ndarray | None = None,
+    ) -> tuple[SEARLState, np.ndarray | Failure | None]:
+        assert act_on is None, "a burst ends with a generation"
+        self.updates.append(state.population.generation)
+        self.targets_at_updates.append([np.asarray(rows)[0].tolist() for rows in state.population.learning.target])
+        state = learned(super().update(state, operation, batch, clock, rng))
+        self.learned.append([np.asarray(group.parameters)[0].tolist() for group in state.population.learning.ensemble])
+        return state, None
 
 
 def ran(steps: int, **settings: Any) -> tuple[WatchedAgent, Trainer, Diary]:
@@ -93,7 +95,13 @@ def ran(steps: int, **settings: Any) -> tuple[WatchedAgent, Trainer, Diary]:
     values = {"generation_interval": 50, "batch_size": 8, "train_freq": 3, "target_update_interval": 20, **settings}
     spaces_of = (environments.observation_space, environments.action_space)
     agent = WatchedAgent(SEARLSettings(**values), population, *spaces_of)
-    trainer = Trainer(agent, environments, make_replay(steps, 1, *spaces_of, agent.n_steps), seed=2)
+    trainer = Trainer(
+        agent,
+        environments,
+        make_replay(steps, 1, *spaces_of, agent.settings.n_steps),
+        agent.settings.batch_size,
+        seed=2,
+    )
     diary = Diary()
     trainer.run(steps, [diary])
     environments.close()
@@ -183,8 +191,8 @@ def test_a_generation_is_told_after_its_target_update(run: Any) -> None:
     numbers = [event.number for event in diary.of(Generation)]
     assert kinds == [TargetUpdate, Generation] * len(numbers)
     assert numbers == list(range(1, len(numbers) + 1))
-    assert trainer.state.generation == len(numbers)
-    assert trainer.state.members == tuple(n.hyperparameters for n in diary.of(Generation)[-1].members)
+    assert trainer.state.population.generation == len(numbers)
+    assert trainer.state.population.members == tuple(n.hyperparameters for n in diary.of(Generation)[-1].members)
 
 
 def test_before_there_is_a_batch_generations_go_without_learning() -> None:
@@ -199,7 +207,7 @@ def test_before_there_is_a_batch_generations_go_without_learning() -> None:
 def test_what_is_due_at_the_end_of_an_episode() -> None:
     agent = agent_of([HALF] * 3, generation_interval=7, batch_size=4, train_freq=2)
     fresh = started(agent, [STEEP, FLAT, DOWN])
-    assert agent.least_steps == 3
+    assert agent.steps_per_member == 3
     short, enough = evaluated(agent, fresh, [[1.0]]), evaluated(agent, fresh, [[1.0, 1.0]])  # 2 and 4 steps
     last = evaluated(agent, fresh, [[1.0, 1.0]] * 3)
     assert agent.plan(short, Clock(2, 1), ENDED) == (EPISODE,)
@@ -235,7 +243,7 @@ def test_when_targets_are_renewed_in_a_burst(step: int, settings: dict[str, int]
 def test_when_a_burst_is_left_out(settings: dict[str, int], began: int, learns: bool) -> None:
     agent = agent_of([HALF] * 2, generation_interval=12, batch_size=4, **settings)
     run = evaluated(agent, started(agent, [STEEP, FLAT]), [[1.0, 2.0, 3.0]] * 2)
-    due = agent.plan(run, Clock(12, 11, began=began), ENDED)
+    due = agent.plan(run, Clock(12, 11, replay_start=began), ENDED)
     assert due == (EPISODE, *[LEARN] * (12 if learns else 0), COMPETE)
 
 
@@ -243,10 +251,10 @@ def test_a_member_that_diverged_has_no_turn() -> None:
     agent = agent_of([HALF] * 3, generation_interval=6, batch_size=1)
     run = started(agent, [STEEP, [np.nan] * 4, FLAT])
     run = evaluated(agent, run, [[1.0]])
-    run = run._replace(learning=run.learning._replace(diverged=np.array([False, True, False])))
+    run = with_record(run, diverged=np.array([False, True, False]))
     assert agent.plan(run, Clock(2, 1), ENDED) == (EPISODE, NEXT)
     run, events = agent.perform(run, NEXT, Clock(2, 1), np.random.default_rng(0))
     assert (run.evaluation.member, events) == (2, ())
-    run = run._replace(learning=run.learning._replace(diverged=np.array([False, True, True])))
+    run = with_record(run, diverged=np.array([False, True, True]))
     # The last one diverged in its first episode: that was its evaluation.
     assert agent.plan(run, Clock(3, 2), ENDED) == (EPISODE, LEARN, LEARN, COMPETE)

@@ -171,11 +171,11 @@ def test_from_the_agent_of_a_run_that_was_interrupted_in_its_burst_training_goes
     left_at = interrupted.num_timesteps
     assert steps == [left_at] * 5 and interrupted.trainer.pending[-1] is Operation.GENERATION
     again = SEARL.from_run(tmp_path / "run")
-    assert (again.num_timesteps, again.trainer.updates, again.trainer.state.generation) == (left_at, 5, 0)
+    assert (again.num_timesteps, again.trainer.updates, again.trainer.state.population.generation) == (left_at, 5, 0)
     again.learn(150, reset_num_timesteps=False)
     # The rest of the burst is let be: there is nothing to learn from until further steps were taken.
     assert len(steps) > 5 and min(steps[5:]) > left_at + 30
-    assert again.trainer.updates == len(steps) and again.trainer.state.generation > 1
+    assert again.trainer.updates == len(steps) and again.trainer.state.population.generation > 1
     later = [episode for episode in again.trainer.recent_episodes if episode.step > left_at]
     assert later and all(episode.length <= episode.step - left_at for episode in later)
 
@@ -197,10 +197,11 @@ def test_save_load_and_predict(tmp_path: Path, whole: tuple[Trainer, Keeper, Dia
     observations = np.random.default_rng(0).normal(size=(50, 4)).astype(np.float32)
     actions, _ = trained.predict(observations, deterministic=True)
     agent, state = trained.trainer.agent, trained.trainer.state
-    elite = agent.target_member(state)
-    assert np.argmax(np.asarray(state.programs.value(state.learning, elite, observations)), axis=1).tolist() == list(
-        actions
-    )
+    assert isinstance(agent, SEARLAgent)
+    elite = agent.members.target_member(state.population)
+    values = agent.members.programs(state.population)[elite].values
+    q = values((state.population.learning.ensemble[elite].parameters,), observations)
+    assert np.argmax(np.asarray(q), axis=1).tolist() == list(actions)
     loaded = SEARL.load(trained.save(tmp_path / "agent"))
     assert isinstance(loaded, SEARL)
     assert loaded.predict(observations, deterministic=False)[0].tolist() == actions.tolist()
@@ -209,7 +210,7 @@ def test_save_load_and_predict(tmp_path: Path, whole: tuple[Trainer, Keeper, Dia
     # It goes on with an empty replay buffer, in a new episode of the member whose turn it was.
     loaded.learn(100, reset_num_timesteps=False)
     assert loaded.num_timesteps == STEPS + 100
-    assert loaded.trainer.state.generation > state.generation
+    assert loaded.trainer.state.population.generation > state.population.generation
 
 
 def test_a_run_on_the_command_line(tmp_path: Path) -> None:

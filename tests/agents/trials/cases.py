@@ -120,7 +120,7 @@ def trainer_for(
     environments = Environments.make(envs, n_envs, {}) if isinstance(envs, str) else Environments(envs, owned=False)
     agent = agent_for(algo, settings, space, environments)
     replay = make_replay(300, environments.count, environments.observation_space, environments.action_space, 1)
-    trainer = Trainer(agent, environments, replay, seed)
+    trainer = Trainer(agent, environments, replay, agent.settings.batch_size, seed)
     trainer.begin(horizon=1_000)
     return trainer
 

@@ -18,6 +18,7 @@ from adaqn.replay.protocol import Batch
 from adaqn.search import DEHB
 from adaqn.space import SearchSpace
 from adaqn.training.trainer import Trainer
+from tests.agents.outcomes import acted, learned
 from tests.agents.trials.cases import (
     BRACKETS,
     TINY,
@@ -47,8 +48,8 @@ def test_trials_that_diverge_end_early_and_the_run_goes_on(n_envs: int) -> None:
     assert [end.first_step for end in diary.ends[1:]] == [end.last_step for end in diary.ends[:-1]]
     assert [step for step, failed in diary.looks.items() if failed] == [end.last_step for end in diary.ends]
     assert agent_of(trainer).best_trial(state_of(trainer)) is None
-    assert agent_of(trainer).conclude(state_of(trainer)) == ["No trial has come to a good end."]
-    assert "search/best_return" not in trainer.agent.metrics(trainer.state, trainer.clock)
+    assert trainer.report().lines == ("No trial has finished with a result yet.",)
+    assert "search/best_return" not in trainer.agent.report(trainer.state, trainer.clock).metrics
     actions = trainer.agent.policy(trainer.state, OBSERVATIONS, None, trainer.clock)
     assert set(actions.tolist()) <= {0, 1}
 
@@ -93,25 +94,23 @@ def test_wherever_it_shows_the_trial_has_failed() -> None:
     clock, rng = Clock(20, 19, 1_000), np.random.default_rng(0)
     renewed, events = agent.perform(broken(agent.init(0)), Operation.TARGET_UPDATE, clock, rng)
     assert events == ()
-    acted, actions = agent.act(broken(agent.init(0)), OBSERVATIONS, clock, rng)
+    after_act, actions = acted(agent.act(broken(agent.init(0)), OBSERVATIONS, clock, rng))
     assert set(actions.tolist()) <= {0, 1}
-    both, actions = agent.update_and_act(
-        broken(agent.init(0)), Operation.UPDATE, some_batch(), OBSERVATIONS, clock, rng
-    )
+    both, actions = acted(agent.update(broken(agent.init(0)), Operation.UPDATE, some_batch(), clock, rng, OBSERVATIONS))
     assert set(actions.tolist()) <= {0, 1}
-    for state in (renewed, acted, both):
+    for state in (renewed, after_act, both):
         assert_failed(agent, state, clock)
 
 
 def assert_failed(agent: TrialAgent, state: TrialState, clock: Clock) -> None:
     """It does nothing any more but give actions, can be looked at and saved, and makes way for the next."""
     rng = np.random.default_rng(1)
-    assert state.failed and agent.report(state)[0].diverged
-    assert agent.update(state, Operation.UPDATE, some_batch(), clock, rng) is state
+    assert state.failed and agent.report(state, clock).members[0].diverged
+    assert learned(agent.update(state, Operation.UPDATE, some_batch(), clock, rng)) is state
     assert agent.perform(state, Operation.TARGET_UPDATE, clock, rng) == (state, ())
-    after, actions = agent.act(state, np.zeros((100, 2), np.float32), clock, rng)
+    after, actions = acted(agent.act(state, np.zeros((100, 2), np.float32), clock, rng))
     assert sorted(set(actions.tolist())) == [0, 1]
-    after, actions = agent.update_and_act(after, Operation.UPDATE, some_batch(), OBSERVATIONS, clock, rng)
+    after, actions = acted(agent.update(after, Operation.UPDATE, some_batch(), clock, rng, OBSERVATIONS))
     assert actions.shape == (3,)
     arrays, meta = agent.to_arrays(after)
     assert agent.from_arrays(arrays, json.loads(json.dumps(meta))).failed
@@ -127,7 +126,7 @@ def test_a_loss_that_overflows_in_the_last_update_is_a_failure_too() -> None:
     clock, rng = Clock(40, 39, 1_000), np.random.default_rng(0)
     state = agent.init(0)
     state = state._replace(returns=state.returns.add(40, [5.0], 12))
-    state = agent.update(broken(state), Operation.UPDATE, some_batch(), clock, rng)
+    state = learned(agent.update(broken(state), Operation.UPDATE, some_batch(), clock, rng))
     assert not state.failed  # nobody looked
     _, (end, *_) = agent.perform(state, Operation.NEW_TRIAL, clock, rng)
     assert isinstance(end, TrialEnd) and end.fitness is None

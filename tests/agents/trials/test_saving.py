@@ -90,7 +90,7 @@ def test_a_state_of_something_else_is_refused() -> None:
         agent.from_arrays(arrays, {name: value for name, value in meta.items() if name != "returns"})
     with pytest.raises(CheckpointError, match="no array"):
         agent.from_arrays({}, meta)
-    with pytest.raises(CheckpointError, match="no trial under way"):
+    with pytest.raises(CheckpointError, match="no pending trial"):
         agent.from_arrays(arrays, meta | {"search": meta["search"] | {"pending": None}})
     with pytest.raises(CheckpointError, match="a random search must have asked and pending"):
         agent_for("random-search", TRIAL).from_arrays(arrays, meta)
@@ -99,9 +99,7 @@ def test_a_state_of_something_else_is_refused() -> None:
 def test_looking_changes_nothing() -> None:
     def look(trainer: Trainer) -> None:
         agent, state, clock = agent_of(trainer), state_of(trainer), trainer.clock
-        agent.metrics(state, clock)
-        agent.report(state)
-        agent.conclude(state)
+        agent.report(state, clock)
         agent.policy(state, trainer.environments.observations, None, clock)
         agent.policy_weights(state)
         trainer.snapshot()

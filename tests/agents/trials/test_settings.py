@@ -10,7 +10,10 @@ import pytest
 from adaqn.agents.core.population import Population
 from adaqn.agents.core.settings import EvolutionSettings
 from adaqn.agents.dqn.settings import DQNSettings
+from adaqn.agents.protocol import Clock
 from adaqn.agents.registry import algorithm
+from adaqn.agents.trials.agent import TrialAgent
+from adaqn.agents.trials.settings import settings_of_one_trial
 from adaqn.errors import UserError
 from adaqn.hyperparameters import Hyperparameters
 from adaqn.space import SearchSpace
@@ -31,7 +34,7 @@ def test_nothing_is_offered_that_would_do_nothing(name: str) -> None:
 
 def test_a_trial_has_the_settings_of_a_dqn() -> None:
     settings = algorithm("random-search").configure(TRIAL | {"gamma": 0.9, "exploration_steps": 17})
-    assert settings.of_one_trial == DQNSettings(
+    assert settings_of_one_trial(settings, algorithm("dqn")) == DQNSettings(
         gamma=0.9, exploration_steps=17, learning_starts=10, target_update_interval=15, batch_size=4
     )
 
@@ -99,9 +102,13 @@ def test_memory_is_told_for_the_largest_member_twice() -> None:
     assert agent.parameter_bytes == 2 * 4 * 4 * parameters
 
 
+def lines_of(agent: TrialAgent) -> list[str]:
+    return list(agent.report(agent.init(0), Clock()).lines)
+
+
 def test_what_the_run_will_do_is_told_beforehand() -> None:
-    assert agent_for("random-search", TRIAL).describe() == ["Random search: every trial takes 40 steps."]
-    assert agent_for("dehb", BRACKETS).describe() == [
+    assert lines_of(agent_for("random-search", TRIAL)) == ["Random search: every trial takes 40 steps."]
+    assert lines_of(agent_for("dehb", BRACKETS)) == [
         "DEHB: A round of 3 brackets (eta = 2) has 14 trials and takes 340 steps:",
         "  bracket 0: 4 x 10, 2 x 20, 1 x 40 steps",
         "  bracket 1: 3 x 20, 1 x 40 steps",

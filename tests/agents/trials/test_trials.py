@@ -64,7 +64,7 @@ def test_all_clocks_begin_anew() -> None:
     tags = ("rollout/exploration_rate", "ada/behaviour_rate", "search/trial")
 
     def look(trainer: Trainer) -> list[float]:
-        metrics = trainer.agent.metrics(trainer.state, trainer.clock)
+        metrics = trainer.agent.report(trainer.state, trainer.clock).metrics
         return [*(metrics[tag] for tag in tags), trainer.updates]
 
     diary = Diary(look)
@@ -105,7 +105,7 @@ def test_the_fitness_of_a_trial_by_hand() -> None:
     trainer, diary = trainer_for("random-search", TRIAL, [Scripted(5)]), Diary()
     trainer.run(100, [diary])
     assert [end.fitness for end in diary.ends] == [6.0, 14.0]
-    assert trainer.agent.metrics(trainer.state, trainer.clock)["search/best_return"] == 14.0
+    assert trainer.agent.report(trainer.state, trainer.clock).metrics["search/best_return"] == 14.0
 
 
 def test_several_environments_count_together() -> None:
@@ -195,10 +195,10 @@ def test_the_policy_is_that_of_the_best_finished_trial() -> None:
     assert not np.array_equal(diary.looks[80][1], diary.looks[40][1])
     best = agent_of(trainer).best_trial(state_of(trainer))
     assert best is not None and (best.number, best.fitness) == (1, 9.0)
-    assert agent_of(trainer).conclude(state_of(trainer)) == [
+    assert trainer.report().lines == (
         "Best trial: 1, with a mean return of 9.0 at the end of its 40 steps.",
         f"  {best.hyperparameters.to_dict()}",
-    ]
+    )
 
 
 def test_the_best_policy_explores_as_at_the_end_of_its_trial() -> None:
@@ -221,10 +221,10 @@ def test_the_best_policy_explores_as_at_the_end_of_its_trial() -> None:
 def test_the_members_are_the_trial_under_way() -> None:
     trainer, diary = trainer_for("random-search", TRIAL, [Scripted(5)]), Diary()
     trainer.run(75, [diary])
-    (report,) = trainer.agent.report(trainer.state)
+    (report,) = trainer.report().members
     assert report.hyperparameters == diary.starts[0].hyperparameters
     assert (report.selections, report.selected, report.diverged) == (2, 1.0, False)
-    assert trainer.agent.target_member(trainer.state) == 0
+    assert trainer.report().target == 0
 
 
 def test_a_clock_that_is_set_back_begins_the_trial_again() -> None:
@@ -244,7 +244,7 @@ def test_a_clock_that_is_set_back_begins_the_trial_again() -> None:
 def test_where_the_replay_buffer_was_lost_learning_waits_again() -> None:
     agent = agent_for("random-search", TRIAL)
     state = agent.init(0)._replace(first_step=100)
-    due = [agent.plan(state, Clock(step, step - 1, 1_000, began=120), NOBODY) for step in range(101, 140)]
+    due = [agent.plan(state, Clock(step, step - 1, 1_000, replay_start=120), NOBODY) for step in range(101, 140)]
     assert [step for step, operations in enumerate(due, start=101) if operations] == list(range(131, 140))
-    lost_before = agent.plan(state, Clock(111, 110, 1_000, began=90), NOBODY)
+    lost_before = agent.plan(state, Clock(111, 110, 1_000, replay_start=90), NOBODY)
     assert lost_before == (Operation.UPDATE,)
