@@ -45,7 +45,7 @@ def test_learn_counts_steps_and_reports_members(trained: AdaDQN) -> None:
     assert [report.hyperparameters for report in reports] == list(SMALL)
     assert sum(report.selected for report in reports) == pytest.approx(1.0)
     # Target updates at 100, 150, ..., 600; the losses begin anew at each.
-    assert trained.trainer.state.learning.selections.sum() == 11
+    assert trained.trainer.state.learning.record.selections.sum() == 11
     assert trained.trainer.updates == 550
 
 

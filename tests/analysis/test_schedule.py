@@ -163,7 +163,7 @@ BOX = spaces.Box(-9.0, 9.0, (1,))
 def follower(*schedule: Scheduled, **settings: Any) -> DQNAgent:
     values = DQNSettings(**{"target_update_interval": 10, "learning_starts": 0, **settings})
     population = Population((schedule[0].hyperparameters,), schedule=schedule)
-    return DQNAgent(values, Population(population), BOX, spaces.Discrete(2))
+    return DQNAgent(values, population, BOX, spaces.Discrete(2))
 
 
 def changes(agent: DQNAgent, steps: int) -> list[tuple[int, Hyperparameters]]:

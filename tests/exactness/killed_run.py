@@ -88,7 +88,9 @@ def kill_at_compilation(number: int) -> None:
     def note(event: str, duration_secs: float, **kwargs: Any) -> None:
         nonlocal calls
         del duration_secs
-        calls += event == "/jax/core/compile/jaxpr_to_mlir_module_duration" and kwargs.get("fun_name") == "jit(learn)"
+        calls += (
+            event == "/jax/core/compile/jaxpr_to_mlir_module_duration" and kwargs.get("fun_name") == "jit(learn_alone)"
+        )
         if calls == number:
             kill()
 
