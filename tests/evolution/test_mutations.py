@@ -129,7 +129,7 @@ def test_the_mutations_that_apply_are_equally_likely() -> None:
 
 
 def test_a_space_of_one_member_leaves_nothing_to_mutate() -> None:
-    with pytest.raises(UserError, match="none of the mutations activation, .*, optimizer can change a member"):
+    with pytest.raises(UserError, match=r"none of the mutations activation, .*, optimizer can change a member"):
         mutate(np.random.default_rng(0), HELD, Hyperparameters(), DEFAULT_MUTATIONS)
 
 

@@ -70,18 +70,21 @@ def lived(
 
 
 @pytest.mark.parametrize(
-    ("members", "observations", "n_envs", "selection"),
+    ("members", "observations", "n_envs", "settings"),
     [
-        (VECTORS, BOX, 1, "lowest"),
-        (VECTORS, BOX, 3, "random"),
-        (VECTORS[:1], BOX, 1, "lowest"),
-        (IMAGES, IMAGE_BOX, 2, "highest"),
+        (VECTORS, BOX, 1, {"selection": "lowest"}),
+        (VECTORS, BOX, 3, {"selection": "random"}),
+        (VECTORS[:1], BOX, 1, {"selection": "lowest"}),
+        (IMAGES, IMAGE_BOX, 2, {"selection": "highest"}),
+        (VECTORS, BOX, 1, {"selection": "lowest", "double_q": True}),
+        (VECTORS, BOX, 3, {"selection": "softmax", "selection_temperature": 0.5}),
+        (VECTORS, BOX, 1, {"selection": "inverse_loss", "double_q": True}),
     ],
 )
 def test_one_by_one_is_what_all_at_once_is(
-    members: tuple[Hyperparameters, ...], observations: spaces.Box, n_envs: int, selection: str
+    members: tuple[Hyperparameters, ...], observations: spaces.Box, n_envs: int, settings: dict[str, Any]
 ) -> None:
-    fused, staged = agents(members, observations, selection=selection)
+    fused, staged = agents(members, observations, **settings)
     run, seen = lived(fused, fused.init(5), observations, n_envs)
     other, seen_one_by_one = lived(staged, staged.init(5), observations, n_envs)
     assert isinstance(staged.programs(other), StagedPrograms) and not isinstance(fused.programs(run), StagedPrograms)
@@ -106,6 +109,8 @@ def test_one_by_one_is_what_all_at_once_is(
     for name in ("diverged", "reported", "acted", "chosen", "selections", "choices"):
         np.testing.assert_array_equal(getattr(record, name), getattr(other_record, name))
     np.testing.assert_array_equal(run.learning.discount, other.learning.discount)
+    np.testing.assert_array_equal(run.learning.selected.members, other.learning.selected.members)
+    np.testing.assert_allclose(run.learning.selected.weights, other.learning.selected.weights, rtol=1e-4)
 
 
 def test_nobody_learns_from_a_target_that_is_too_large_to_compute_with() -> None:

@@ -10,7 +10,6 @@ import pytest
 from gymnasium import spaces
 
 from adaqn.agents.core.population import Population
-from adaqn.agents.core.targets import bellman_target
 from adaqn.agents.dqn.agent import DQNAgent, State
 from adaqn.agents.dqn.programs import FusedPrograms
 from adaqn.agents.dqn.settings import DQNSettings
@@ -66,21 +65,6 @@ def target_update(agent: DQNAgent, run: State) -> tuple[State, TargetUpdate]:
     run, (event,) = agent.perform(run, Operation.TARGET_UPDATE, Clock(step=7), RNG)
     assert isinstance(event, TargetUpdate)
     return run, event
-
-
-def test_bellman_target_by_hand() -> None:
-    value = jnp.asarray([4.0, 3.0, 8.0, -5.0])
-    rewards = jnp.asarray([[1.0, 2.0, 4.0], [1.0, 2.0, 0.0], [1.0, 2.0, 4.0], [1.0, 0.0, 0.0]])
-    terminated, steps = jnp.asarray([0.0, 0.0, 1.0, 0.0]), jnp.asarray([3, 2, 3, 1], jnp.int32)
-    # With γ = ½:  1 + 2/2 + 4/4 + 4/8,   1 + 2/2 + 3/4,   1 + 2/2 + 4/4 and cut,   1 - 5/2
-    expected = [3.5, 2.75, 3.0, -1.5]
-    nothing = jnp.zeros((4, 1))
-    batch = Batch(nothing, nothing, rewards, nothing, terminated, steps)
-    assert bellman_target(value, batch, jnp.float32(0.5)).tolist() == expected
-    # With γ = 0 only the first reward is left, and 0^0 is 1.
-    assert bellman_target(value, batch, jnp.float32(0.0)).tolist() == [1.0] * 4
-    # With γ = 1 all is summed.
-    assert bellman_target(value, batch, jnp.float32(1.0)).tolist() == [11.0, 6.0, 7.0, -4.0]
 
 
 # Q of the target member, STEEP, at x' = 2 is (2, 4), so y = 1 + ½ 4 = 3 for the first; the second is cut, y = 1.
