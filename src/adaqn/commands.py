@@ -86,7 +86,9 @@ def add_settings_flags(group: Any, base: Mapping[str, Any]) -> None:
     for field in dataclasses.fields(chosen.settings):
         value = given.get(field.name, field.default)
         shown = "" if value is None else f" (default: {value})"
-        kind = {"int": int, "float": float, "str": str, "bool": _boolean, "tuple[str,": str}[str(field.type).split(" ")[0]]
+        kind = {"int": int, "float": float, "str": str, "bool": _boolean, "tuple[str,": str}[
+            str(field.type).split(" ")[0]
+        ]
         choices = field.metadata["choices"]
         names = f": {', '.join(choices())}" if choices else ""
         _add_flag(group, field.name, kind, field.metadata["help"] + names + shown)

@@ -101,8 +101,10 @@ class Diary(Observer):
         return [event for event in self.events if isinstance(event, TargetUpdate)]
 
 
-def agent_for(algo: str, settings: dict[str, Any], space: SearchSpace = TINY, env: Any = Scripted) -> TrialAgent:
-    chosen = algorithm(algo)
+def agent_for(
+    algo: str, settings: dict[str, Any], space: SearchSpace = TINY, env: Any = Scripted, base: str | None = None
+) -> TrialAgent:
+    chosen = algorithm(algo, base)
     population = Population(space=space)
     agent = chosen.make(chosen.configure(settings), population, env.observation_space, env.action_space)
     assert isinstance(agent, TrialAgent)
@@ -116,9 +118,10 @@ def trainer_for(
     n_envs: int = 1,
     seed: int = 0,
     space: SearchSpace = TINY,
+    base: str | None = None,
 ) -> Trainer:
     environments = Environments.make(envs, n_envs, {}) if isinstance(envs, str) else Environments(envs, owned=False)
-    agent = agent_for(algo, settings, space, environments)
+    agent = agent_for(algo, settings, space, environments, base)
     replay = make_replay(300, environments.count, environments.observation_space, environments.action_space, 1)
     trainer = Trainer(agent, environments, replay, agent.settings.batch_size, seed)
     trainer.begin(horizon=1_000)
