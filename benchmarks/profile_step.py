@@ -76,7 +76,7 @@ def watch(trainer: Any) -> Times:
     import jax
 
     times: Times = {}
-    programs = trainer.state.programs
+    programs = trainer.agent.programs(trainer.state)
     update = programs.update_and_act
     if isinstance(update, dict):  # SAC has one with the actor's update and one without
         timed: Any = {
@@ -84,7 +84,8 @@ def watch(trainer: Any) -> Times:
         }
     else:
         timed = _timed(times, UPDATE, update, jax.block_until_ready)
-    trainer.state = trainer.state._replace(programs=programs._replace(update_and_act=timed))
+    watched = programs._replace(update_and_act=timed)
+    trainer.agent.programs = lambda state: watched
     for owner, method, label in (
         (trainer, "_settle", "all between two steps of the environment"),
         (trainer.replay, "sample", SAMPLE),

@@ -1,7 +1,8 @@
 """AdaDQN in an infinite space beside random search, SEARL and DEHB, at equal samples on one environment.
 
-Every run has the same budget of environment steps, the same space and the same settings; what is compared is the
-training return over the run (AUC) and in its last fifth, and for the searches the best trial as well.
+Every run has the same budget of environment steps, the same space and the same settings, except that SEARL acts
+greedily and so has no exploration to set; what is compared is the training return over the run (AUC) and in its last
+fifth, and for the searches the best trial as well.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from adaqn.runs.reading import Episodes, read_episodes, whole_lines
 from benchmarks.isolation import ROOT
 from benchmarks.training import train_all
 
-SHARED = {"batch-size": 32, "buffer-size": 10_000}
-ACTING = {"target-update-interval": 200, "learning-starts": 1_000, "exploration-steps": 1_000}
+SHARED = {"batch-size": 32, "buffer-size": 10_000, "target-update-interval": 200, "learning-starts": 1_000}
+EXPLORING = {"exploration-steps": 1_000}
 METHODS: dict[str, list[str]] = {
     "adadqn": ["--generation-interval", "10000", "--population", "5"],
     "searl": ["--generation-interval", "10000", "--population", "5"],
@@ -29,7 +30,7 @@ PARTS = 20
 
 def arguments(method: str, env: str, space: str, steps: int, seed: int) -> list[str]:
     """The command line of one run."""
-    settings = SHARED if method == "searl" else SHARED | ACTING
+    settings = SHARED if method == "searl" else SHARED | EXPLORING
     flags = [part for name, value in settings.items() for part in (f"--{name}", str(value))]
     base = ["--env", env, "--algo", method, "--space", space, "--steps", str(steps), "--seed", str(seed)]
     return [*base, *flags, *METHODS[method]]

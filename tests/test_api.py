@@ -13,7 +13,7 @@ import pytest
 
 import adaqn
 from adaqn import DQN, AdaDQN, AdaDQNMax, Hyperparameters, RandDQN, grid
-from adaqn.agents.dqn import DQNAgent
+from adaqn.agents.dqn.agent import DQNAgent
 from adaqn.agents.events import Event, TargetUpdate
 from adaqn.api import Model
 from adaqn.errors import CheckpointError, UserError
@@ -45,7 +45,7 @@ def test_learn_counts_steps_and_reports_members(trained: AdaDQN) -> None:
     assert [report.hyperparameters for report in reports] == list(SMALL)
     assert sum(report.selected for report in reports) == pytest.approx(1.0)
     # Target updates at 100, 150, ..., 600; the losses begin anew at each.
-    assert trained.trainer.state.learning.selections.sum() == 11
+    assert trained.trainer.state.learning.record.selections.sum() == 11
     assert trained.trainer.updates == 550
 
 

@@ -3,6 +3,9 @@ from __future__ import annotations
 from typing import Any
 
 from adaqn import AdaDQN, AdaSAC, Hyperparameters
+from adaqn.agents.dqn.agent import DQNAgent
+from adaqn.agents.dqn.programs import FusedPrograms
+from adaqn.agents.sac.agent import SACAgent
 from adaqn.compilation import compile_seconds
 
 SMALL = [Hyperparameters(hidden=(4,)), Hyperparameters(hidden=(8,))]
@@ -13,7 +16,10 @@ def test_no_program_is_compiled_a_second_time_because_a_type_changed_on_the_way(
     model = AdaDQN("CartPole-v1", SMALL, learning_starts=20, batch_size=4, target_update_interval=40)
     model.learn(200)
     assert compile_seconds() > before
-    programs = model.trainer.state.programs
+    agent = model.trainer.agent
+    assert isinstance(agent, DQNAgent)
+    programs = agent.programs(model.trainer.state)
+    assert isinstance(programs, FusedPrograms)
     assert {name: program._cache_size() for name, program in programs._asdict().items()} == {
         "act": 1,
         "update": 1,
@@ -26,10 +32,12 @@ def test_no_program_is_compiled_a_second_time_because_a_type_changed_on_the_way(
 def test_the_same_for_an_actor() -> None:
     settings: dict[str, Any] = {"batch_size": 4, "learning_starts": 20, "selection_interval": 40, "actor_hidden": "4"}
     model = AdaSAC("Pendulum-v1", SMALL, **settings).learn(200)
-    programs = model.trainer.state.programs
+    agent = model.trainer.agent
+    assert isinstance(agent, SACAgent)
+    programs = agent.programs(model.trainer.state)
     # The last update has no action after it, nor have those before a report.
     sizes = {operation.name: program._cache_size() for operation, program in programs.update.items()}
     assert sizes == {"UPDATE": 0, "ACTOR_UPDATE": 1}
     sizes = {operation.name: program._cache_size() for operation, program in programs.update_and_act.items()}
     assert sizes == {"UPDATE": 0, "ACTOR_UPDATE": 1}
-    assert programs.report._cache_size() == 1
+    assert programs.report_stretch._cache_size() == 1

@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from adaqn.agents.ensemble_agent import EnsembleRun
 from gymnasium import spaces
 
-from adaqn.agents.dqn import DQNAgent
+from adaqn.agents.dqn.agent import DQNAgent, State
 from adaqn.agents.events import TargetUpdate
 from adaqn.agents.protocol import Clock, Operation
 from adaqn.hyperparameters import ACTIVATIONS, LOSSES, OPTIMIZERS, Hyperparameters
 from adaqn.replay.protocol import Batch
 from adaqn.space import SearchSpace
-from tests.agents.generation_cases import agent_of, batch_for, bytes_of, online_of
+from tests.agents.core.generation_cases import agent_of, batch_for, bytes_of, online_of
+from tests.agents.outcomes import acted
 
 BOX = spaces.Box(-9.0, 9.0, (2,))
 IMAGE = spaces.Box(0, 255, (8, 8, 2), np.uint8)
@@ -45,7 +45,7 @@ def some_batch(rng: np.random.Generator) -> Batch[np.ndarray]:
     return Batch(x, action, rewards, following, (rng.random(8) < 0.3).astype(np.float32), np.ones(8, np.int32))
 
 
-def lived(members: tuple[Hyperparameters, ...]) -> tuple[DQNAgent, EnsembleRun, list[TargetUpdate]]:
+def lived(members: tuple[Hyperparameters, ...]) -> tuple[DQNAgent, State, list[TargetUpdate]]:
     """A run of 30 updates with a target update after every sixth; with images where there are convolutions."""
     of_images = any(member.convolutions for member in members)
     agent = agent_of(members, IMAGE, SMALL_IMAGES, gamma=0.9) if of_images else agent_of(members, BOX, SMALL, gamma=0.9)
@@ -53,7 +53,7 @@ def lived(members: tuple[Hyperparameters, ...]) -> tuple[DQNAgent, EnsembleRun, 
     events: list[Any] = []
     for step in range(1, 31):
         clock, batch = Clock(step, step - 1, 30), batch_for(IMAGE, rng) if of_images else some_batch(rng)
-        run, actions = agent.update_and_act(run, Operation.UPDATE, batch, batch.observation[:1], clock, rng)
+        run, actions = acted(agent.update(run, Operation.UPDATE, batch, clock, rng, batch.observation[:1]))
         assert actions.tolist() in ([0], [1])
         if step % 6 == 0:
             run, told = agent.perform(run, Operation.TARGET_UPDATE, clock, rng)
@@ -64,7 +64,7 @@ def lived(members: tuple[Hyperparameters, ...]) -> tuple[DQNAgent, EnsembleRun, 
 def assert_handled(members: tuple[Hyperparameters, ...]) -> np.ndarray:
     """Members who are not found diverged have learned; those who are, are nowhere. Gives who they are. [K]"""
     agent, run, events = lived(members)
-    diverged = np.asarray(run.learning.diverged)
+    diverged = np.asarray(run.learning.record.diverged)
     before = online_of(agent.init(0))
     found: set[int] = set()
     for event in events:
@@ -80,8 +80,8 @@ def assert_handled(members: tuple[Hyperparameters, ...]) -> np.ndarray:
             # The error came back to the first layer, whatever lies behind it.
             first = math.prod(agent.ensemble_of(members).network(k).shapes[0])
             assert not np.array_equal(parameters[:first], began[:first]), members[k]
-            assert np.isfinite(run.learning.last_loss[k]), members[k]
-    assert np.isfinite(agent.fitness(run)).tolist() == (~diverged).tolist()
+            assert np.isfinite(run.learning.record.last_loss[k]), members[k]
+    assert agent.diverged(run).tolist() == diverged.tolist()
     # What was learned is saved as it is, whatever the optimizer keeps.
     restored = agent.from_arrays(*agent.to_arrays(run))
     assert bytes_of(restored.learning) == bytes_of(run.learning)

@@ -12,11 +12,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import yaml
-from adaqn.agents.catalogue import Population, Scheduled
 from gymnasium import spaces
 
 from adaqn import cli
-from adaqn.agents.dqn import DQNAgent, DQNSettings
+from adaqn.agents.core.population import Population, Scheduled
+from adaqn.agents.dqn.agent import DQNAgent
+from adaqn.agents.dqn.settings import DQNSettings
 from adaqn.agents.events import Generation, TargetUpdate
 from adaqn.agents.protocol import Clock, Operation
 from adaqn.analysis.schedule import schedule_of, write_schedule
@@ -25,7 +26,7 @@ from adaqn.errors import UserError
 from adaqn.hyperparameters import Hyperparameters
 from adaqn.runs.config import schedule_from
 from adaqn.runs.reading import RunData, member_of, read_run
-from tests.agents.generation_cases import online_of, trained
+from tests.agents.core.generation_cases import online_of, trained
 
 SMALL, WIDE, DEEP = (Hyperparameters(hidden=hidden, learning_rate=0.01) for hidden in ((2,), (4,), (3, 3)))
 SLOW = SMALL.replace(learning_rate=0.008)
@@ -124,8 +125,10 @@ def test_of_several_target_updates_in_one_step_the_last_counts(tmp_path: Path) -
     assert schedule_of(read_run(run)) == (Scheduled(0, SMALL), Scheduled(70, WIDE))
 
 
-def test_without_intervals_of_its_own_a_run_has_its_steps_in_the_schedule(tmp_path: Path) -> None:
-    run = write_run(tmp_path / "searl", [(0, [SMALL, WIDE])], [(37, 1), (101, 0)], generation_interval=30)
+def test_in_one_environment_a_target_is_chosen_at_the_step_of_its_row(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "searl", [(0, [SMALL, WIDE])], [(37, 1), (101, 0)], target_update_interval=20)
+    config = yaml.safe_load((run / "config.yaml").read_text())
+    (run / "config.yaml").write_text(yaml.safe_dump(config | {"n_envs": 1}))
     assert schedule_of(read_run(run)) == (Scheduled(0, SMALL), Scheduled(37, WIDE), Scheduled(101, SMALL))
 
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adaqn.errors import UserError
-from adaqn.evolution import exploit_rule, exploit_rules, mutation_names, next_generation
+from adaqn.evolution import DEFAULT_MUTATIONS, exploit_rule, exploit_rules, mutation_names, next_generation
 from adaqn.hyperparameters import Hyperparameters
 from adaqn.space import SearchSpace
 
@@ -30,16 +30,16 @@ def test_who_follows_whom(exploit: str, seed: int, size: int, diverged: int) -> 
     given_members = list(members)
     fitness = np.random.default_rng(seed).random(size)
     fitness[: min(diverged, size - 1)] = math.inf
-    children = next_generation(np.random.default_rng(seed), SPACE, members, fitness, exploit)
+    children = next_generation(np.random.default_rng(seed), SPACE, members, fitness, exploit, DEFAULT_MUTATIONS)
     assert members == given_members
-    assert children == next_generation(np.random.default_rng(seed), SPACE, members, fitness, exploit)
+    assert children == next_generation(np.random.default_rng(seed), SPACE, members, fitness, exploit, DEFAULT_MUTATIONS)
     origins = exploit_rule(exploit)(np.random.default_rng(seed), fitness)
     assert [child.parent for child in children] == [origin.parent for origin in origins]
     for child, origin in zip(children, origins, strict=True):
         assert (child.mutation is not None) is origin.mutate
         assert SPACE.contains(child.hyperparameters)
         if child.mutation is None:
-            assert child.hyperparameters is members[child.parent]
+            assert child.parent is not None and child.hyperparameters is members[child.parent]
         else:
             assert child.mutation in mutation_names()
 
@@ -55,7 +55,12 @@ def test_a_child_is_its_parent_after_the_mutation_that_is_recorded() -> None:
     seen = set()
     for seed in range(60):
         kept, child = next_generation(
-            np.random.default_rng(seed), space, [parent, Hyperparameters()], np.array([1.0, 2.0]), "truncation"
+            np.random.default_rng(seed),
+            space,
+            [parent, Hyperparameters()],
+            np.array([1.0, 2.0]),
+            "truncation",
+            DEFAULT_MUTATIONS,
         )
         assert kept == (parent, 0, None)
         assert child.parent == 0
@@ -68,7 +73,7 @@ def test_a_child_is_its_parent_after_the_mutation_that_is_recorded() -> None:
 def test_children_of_one_parent_are_mutated_apart() -> None:
     members = ensemble(0, 8)
     fitness = np.array([1.0] + [math.inf] * 7)
-    children = next_generation(np.random.default_rng(0), SPACE, members, fitness, "truncation")
+    children = next_generation(np.random.default_rng(0), SPACE, members, fitness, "truncation", DEFAULT_MUTATIONS)
     assert {child.parent for child in children} == {0}
     assert len({child.hyperparameters for child in children}) > 4
 
@@ -82,7 +87,7 @@ def test_the_best_member_lives_through_many_generations(exploit: str) -> None:
         fitness = rng.random(5) + 1.0
         fitness[rng.integers(5)] = math.inf
         fitness[2] = 0.5
-        children = next_generation(rng, SPACE, members, fitness, exploit)
+        children = next_generation(rng, SPACE, members, fitness, exploit, DEFAULT_MUTATIONS)
         members = tuple(child.hyperparameters for child in children)
         assert members[2] is champion
         assert all(SPACE.contains(member) for member in members)
@@ -91,11 +96,13 @@ def test_the_best_member_lives_through_many_generations(exploit: str) -> None:
 def test_mistakes() -> None:
     members = ensemble(0, 3)
     with pytest.raises(UserError, match=r"unknown exploit rule 'elitism' \(allowed: tournament, truncation\)"):
-        next_generation(np.random.default_rng(0), SPACE, members, np.zeros(3), "elitism")
+        next_generation(np.random.default_rng(0), SPACE, members, np.zeros(3), "elitism", DEFAULT_MUTATIONS)
     with pytest.raises(ValueError, match="each of 3 members, but there are 2"):
-        next_generation(np.random.default_rng(0), SPACE, members, np.zeros(2), "tournament")
+        next_generation(np.random.default_rng(0), SPACE, members, np.zeros(2), "tournament", DEFAULT_MUTATIONS)
     stranger = Hyperparameters(hidden=(64,), activation="tanh")
     narrow = SearchSpace(activation=("relu",), loss=("l2",))
     with pytest.raises(UserError, match="activation in this search space 'tanh'"):
         for seed in range(20):
-            next_generation(np.random.default_rng(seed), narrow, [stranger] * 2, np.zeros(2), "tournament")
+            next_generation(
+                np.random.default_rng(seed), narrow, [stranger] * 2, np.zeros(2), "tournament", DEFAULT_MUTATIONS
+            )

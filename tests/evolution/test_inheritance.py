@@ -177,6 +177,53 @@ def test_weights_of_another_network_are_refused() -> None:
         inherit(old, weights(new), new, weights(new))
 
 
+# Networks here read two numbers and have three values. With four hidden units, their parameters are kernel [2, 4],
+# bias [4], kernel [4, 3] and bias [3]; without any, kernel [2, 3] and bias [3].
+def test_an_output_layer_that_comes_to_read_the_observation_by_hand() -> None:
+    child = inherit(network((4,), shape=(2,)), np.arange(1.0, 28.0), network((), shape=(2,)), -np.arange(1.0, 10.0))
+    assert child.tolist() == [*(-1, -2, -3), *(-4, -5, -6), *(25, 26, 27)]
+
+
+def test_an_output_layer_that_comes_to_read_hidden_units_by_hand() -> None:
+    child = inherit(network((), shape=(2,)), np.arange(1.0, 10.0), network((4,), shape=(2,)), -np.arange(1.0, 28.0))
+    assert child.tolist() == [*range(-1, -25, -1), *(7, 8, 9)]
+
+
+def test_another_hidden_layer_by_hand() -> None:
+    one, two = network((4,), shape=(2,)), network((4, 4), shape=(2,))
+    # Kernel [2, 4], bias [4], kernel [4, 4], bias [4], kernel [4, 3], bias [3]: the third and fourth are new, and the
+    # output layer reads hidden units as before.
+    deeper = inherit(one, np.arange(1.0, 28.0), two, -np.arange(1.0, 48.0))
+    assert deeper.tolist() == [*range(1, 13), *range(-13, -33, -1), *range(13, 28)]
+    flatter = inherit(two, np.arange(1.0, 48.0), one, -np.arange(1.0, 28.0))
+    assert flatter.tolist() == [*range(1, 13), *range(33, 48)]
+
+
+@pytest.mark.parametrize("hidden", [(), (2,)])
+def test_without_its_convolutions_a_network_reads_pixels_with_new_weights_by_hand(hidden: tuple[int, ...]) -> None:
+    # The convolution does not change the size of the image, and has as many channels: nothing tells the kernels apart
+    # but what they read.
+    shape = (2, 1, 1)
+    none, some = network(hidden, shape=shape), network(hidden, [Convolution(1, 1, 1)], shape)
+    behind = none.size - 2 * (hidden or (3,))[0]  # all but the kernel that reads the two pixels
+    parent, fresh = np.arange(1.0, some.size + 1), -np.arange(1.0, none.size + 1)
+    child = inherit(some, parent, none, fresh)
+    assert child.tolist() == [*fresh[:-behind], *parent[-behind:]]
+    parent, fresh = np.arange(1.0, none.size + 1), -np.arange(1.0, some.size + 1)
+    child = inherit(none, parent, some, fresh)
+    assert child.tolist() == [*fresh[:-behind], *parent[-behind:]]
+
+
+def test_a_removed_convolution_leaves_the_kernel_behind_the_flattening_by_hand() -> None:
+    # The image stays 2 x 1, and what is flattened has one channel instead of two: of the kernel [2, 1, 2, 1] every
+    # other weight is kept, and not the first two.
+    shape, one, two = (2, 1, 1), Convolution(1, 1, 1), Convolution(2, 1, 1)
+    old, new = network((1,), [one, two], shape), network((1,), [one], shape)
+    # Convolutions of 1 + 1 and 2 + 2 parameters, a hidden layer of 4 + 1, and an output layer of 3 + 3.
+    child = inherit(old, np.arange(1.0, 18.0), new, -np.arange(1.0, 12.0))
+    assert child.tolist() == [1, 2, 7, 9, *range(11, 18)]
+
+
 @st.composite
 def networks(draw: st.DrawFn) -> Network:
     sizes = st.integers(1, 3)
@@ -185,8 +232,15 @@ def networks(draw: st.DrawFn) -> Network:
     return network(draw(st.lists(sizes, max_size=2)), convolutions, (4, 3, 2), "same")
 
 
+def perceptrons() -> st.SearchStrategy[Network]:
+    return st.builds(network, st.lists(st.integers(1, 4), max_size=3), shape=st.just((2,)))
+
+
 def entries(net: Network) -> Iterator[tuple[object, ...]]:
     """The name of every parameter in the order of the flat vector: kind and number of its layer, and index in it."""
+    if len(net.observation_shape) == 1:
+        yield from dense_entries(net, [("observation", i) for i in range(net.observation_shape[0])])
+        return
     height, width, channels = net.observation_shape
     for i, layer in enumerate(net.architecture.convolutions):
         window = (range(layer.kernel), range(layer.kernel), range(channels), range(layer.channels))
@@ -194,18 +248,23 @@ def entries(net: Network) -> Iterator[tuple[object, ...]]:
         yield from (("convolution bias", i, d) for d in range(layer.channels))
         height, width = math.ceil(height / layer.stride), math.ceil(width / layer.stride)
         channels = layer.channels
-    inputs = list(itertools.product(range(height), range(width), range(channels)))
+    read = "channels" if net.architecture.convolutions else "observation"
+    yield from dense_entries(net, list(itertools.product([read], range(height), range(width), range(channels))))
+
+
+def dense_entries(net: Network, inputs: Sequence[tuple[object, ...]]) -> Iterator[tuple[object, ...]]:
     for i, units in enumerate(net.architecture.hidden):
         yield from (("hidden kernel", i, index, unit) for index in inputs for unit in range(units))
         yield from (("hidden bias", i, unit) for unit in range(units))
-        inputs = [(unit,) for unit in range(units)]
+        inputs = [("hidden unit", unit) for unit in range(units)]
     yield from (("output kernel", index, unit) for index in inputs for unit in range(net.outputs))
     yield from (("output bias", unit) for unit in range(net.outputs))
 
 
 @settings(max_examples=150, deadline=None)
-@given(networks(), networks())
-def test_every_entry_is_the_parents_where_it_has_it_and_fresh_elsewhere(old: Network, new: Network) -> None:
+@given(st.one_of(st.tuples(networks(), networks()), st.tuples(perceptrons(), perceptrons())))
+def test_every_entry_is_the_parents_where_it_has_it_and_fresh_elsewhere(both: tuple[Network, Network]) -> None:
+    old, new = both
     parent, fresh = np.arange(1.0, old.size + 1), -np.arange(1.0, new.size + 1)
     of_parent = dict(zip(entries(old), parent, strict=True))
     expected = [of_parent.get(entry, value) for entry, value in zip(entries(new), fresh, strict=True)]

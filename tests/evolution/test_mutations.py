@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adaqn.errors import UserError
-from adaqn.evolution import mutate, mutation, mutation_names
+from adaqn.evolution import DEFAULT_MUTATIONS, mutate, mutation, mutation_names
 from adaqn.hyperparameters import ACTIVATIONS, LOSSES, OPTIMIZERS, Convolution, Hyperparameters
 from adaqn.networks.optimizers import check_options
 from adaqn.space import ConvolutionLayers, DenseLayers, SearchSpace
@@ -89,7 +89,7 @@ def test_long_chains_stay_in_the_space(space: SearchSpace, seed: int) -> None:
     member = space.sample(rng)
     names = set()
     for _ in range(250):
-        name, after = mutate(rng, space, member)
+        name, after = mutate(rng, space, member, DEFAULT_MUTATIONS)
         assert changed(member, after) <= OF_FIELD.get(name, set(vars(member)))
         assert space.contains(after)
         names.add(name)
@@ -102,7 +102,7 @@ def test_a_chain_gets_everywhere() -> None:
     member = IMAGES.sample(rng)
     chain = []
     for _ in range(8_000):
-        _, member = mutate(rng, IMAGES, member)
+        _, member = mutate(rng, IMAGES, member, DEFAULT_MUTATIONS)
         chain.append(member)
     assert {m.activation for m in chain} == set(ACTIVATIONS)
     assert {m.optimizer for m in chain} == set(OPTIMIZERS)
@@ -118,15 +118,19 @@ def test_a_chain_gets_everywhere() -> None:
 
 def test_the_mutations_that_apply_are_equally_likely() -> None:
     rng = np.random.default_rng(0)
-    assert_shares(Counter(mutate(rng, IMAGES, MIDDLE)[0] for _ in range(2_500)), dict.fromkeys(OF_FIELD, 0.2))
+    assert_shares(
+        Counter(mutate(rng, IMAGES, MIDDLE, DEFAULT_MUTATIONS)[0] for _ in range(2_500)), dict.fromkeys(OF_FIELD, 0.2)
+    )
     one_loss = SearchSpace(loss=("l2",), learning_rate=(1e-3, 1e-3))
-    names = Counter(mutate(rng, one_loss, Hyperparameters(learning_rate=1e-3))[0] for _ in range(2_000))
+    names = Counter(
+        mutate(rng, one_loss, Hyperparameters(learning_rate=1e-3), DEFAULT_MUTATIONS)[0] for _ in range(2_000)
+    )
     assert_shares(names, dict.fromkeys(["activation", "architecture", "optimizer"], 1 / 3))
 
 
 def test_a_space_of_one_member_leaves_nothing_to_mutate() -> None:
-    with pytest.raises(UserError, match="nothing can be mutated"):
-        mutate(np.random.default_rng(0), HELD, Hyperparameters())
+    with pytest.raises(UserError, match=r"none of the mutations activation, .*, optimizer can change a member"):
+        mutate(np.random.default_rng(0), HELD, Hyperparameters(), DEFAULT_MUTATIONS)
 
 
 @pytest.mark.parametrize(("name", "values"), [("activation", ACTIVATIONS), ("optimizer", OPTIMIZERS), ("loss", LOSSES)])

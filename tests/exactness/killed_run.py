@@ -1,9 +1,10 @@
 """Runs `adaqn` in this process and kills it with SIGKILL at a chosen point: `killed_run.py POINT NUMBER -- ARGUMENTS`.
 
-POINT is `step` (after environment step NUMBER), `update` (just before update NUMBER), `generation` (in the midst of the
-NUMBER-th one), `compiling` (while the update of a member is compiled for the NUMBER-th time), `fsync` or `replace`
-(just before that call of `os` is made for the NUMBER-th time), `writing` (the NUMBER-th checkpoint is written beside,
-but not yet safe on the disk) or `renaming` (it is, but not yet in its place).
+POINT is `step` (after environment step NUMBER), `update` (just before update NUMBER), `interrupt` (at update NUMBER,
+with SIGTERM, after which the run still makes a checkpoint), `generation` (in the midst of the NUMBER-th one),
+`compiling` (while the update of a member is compiled for the NUMBER-th time), `fsync` or `replace` (just before that
+call of `os` is made for the NUMBER-th time), `writing` (the NUMBER-th checkpoint is written beside, but not yet safe on
+the disk) or `renaming` (it is, but not yet in its place).
 """
 
 from __future__ import annotations
@@ -48,14 +49,14 @@ def kill_at_step(number: int) -> None:
     Trainer._step = step  # type: ignore[method-assign, assignment]
 
 
-def kill_at_update(number: int) -> None:
+def kill_at_update(number: int, with_signal: int = signal.SIGKILL) -> None:
     from adaqn.training.trainer import Trainer
 
     original = Trainer._batch
 
     def batch(self: Trainer) -> object:
         if self.updates + 1 >= number:
-            kill()
+            os.kill(os.getpid(), with_signal)
         return original(self)
 
     Trainer._batch = batch  # type: ignore[method-assign]
@@ -63,7 +64,7 @@ def kill_at_update(number: int) -> None:
 
 def kill_at_generation(number: int) -> None:
     """Kill when the children of the NUMBER-th generation of this process are known and the target is renewed."""
-    from adaqn.agents.ensemble_agent import EnsembleAgent
+    from adaqn.agents.core.ensemble_agent import EnsembleAgent
 
     original = EnsembleAgent.replace_members
     calls = 0
@@ -87,7 +88,9 @@ def kill_at_compilation(number: int) -> None:
     def note(event: str, duration_secs: float, **kwargs: Any) -> None:
         nonlocal calls
         del duration_secs
-        calls += event == "/jax/core/compile/jaxpr_to_mlir_module_duration" and kwargs.get("fun_name") == "jit(learn)"
+        calls += (
+            event == "/jax/core/compile/jaxpr_to_mlir_module_duration" and kwargs.get("fun_name") == "jit(learn_alone)"
+        )
         if calls == number:
             kill()
 
@@ -100,6 +103,8 @@ if __name__ == "__main__":
         kill_at_step(int(number))
     elif point == "update":
         kill_at_update(int(number))
+    elif point == "interrupt":
+        kill_at_update(int(number), signal.SIGTERM)
     elif point == "generation":
         kill_at_generation(int(number))
     elif point == "compiling":

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from adaqn.agents.events import TargetUpdate
-from adaqn.agents.protocol import Clock, MemberReport
+from adaqn.agents.protocol import Clock, MemberReport, Report
 from adaqn.hyperparameters import Hyperparameters
 from adaqn.replay.protocol import Transitions
 from adaqn.replay.vectors import VectorReplay
@@ -26,18 +26,16 @@ class FakeAgent:
     """Its state is a counter."""
 
     diverged = (False, True)
-    sums_up_selections = False
 
     def __init__(self) -> None:
         self.selections = [0, 0]
 
-    def report(self, state: int) -> tuple[MemberReport, ...]:
+    def report(self, state: int, clock: Clock) -> Report:
         columns = zip(MEMBERS, self.selections, self.diverged, strict=True)
-        return tuple(MemberReport(m, 1.0, 0.5, n, d) for m, n, d in columns)
-
-    def metrics(self, state: int, clock: Clock) -> dict[str, float]:
-        metrics = {"ada/target_member": float(clock.step % 2)}
-        return metrics | ({"train/loss": 0.25 * state} if state else {})
+        members = tuple(MemberReport(m, 1.0, 0.5, n, d) for m, n, d in columns)
+        target = clock.step % 2
+        metrics = {"ada/target_member": float(target)} | ({"train/loss": 0.25 * state} if state else {})
+        return Report(members, target, 0, metrics)
 
 
 class FakeTrainer:
@@ -61,6 +59,9 @@ class FakeTrainer:
         self.interrupted = False
         self.pending: tuple[Any, ...] = ()
         self.rng = np.random.default_rng(0)
+
+    def report(self) -> Report:
+        return self.agent.report(self.state, self.clock)
 
     def stop(self, reason: str) -> None:
         self.stop_reason = reason

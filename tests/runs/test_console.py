@@ -16,7 +16,7 @@ import pytest
 from rich.console import Console
 
 from adaqn.agents.events import TargetUpdate
-from adaqn.agents.protocol import Clock, MemberReport
+from adaqn.agents.protocol import Clock, MemberReport, Report
 from adaqn.hyperparameters import Convolution, Hyperparameters, grid
 from adaqn.runs.console import ConsoleReporter, Memory, ProgressLine, bytes_label, duration_label
 from adaqn.training.observers import Episode, Observer
@@ -24,19 +24,8 @@ from adaqn.training.observers import Episode, Observer
 FOUR = grid(hidden=[(25, 25), (50, 50), (100, 100), (200, 200)])
 
 
-class FakeAgent:
-    def __init__(self, reports: tuple[MemberReport, ...]) -> None:
-        self.reports = reports
-
-    def target_member(self, state: Any) -> int:
-        return int(state)
-
-    def report(self, state: Any) -> tuple[MemberReport, ...]:
-        return self.reports
-
-
 def make_trainer(members: Sequence[Hyperparameters] = FOUR, start: int = 0, count: int = 1, diverged: int = -1) -> Any:
-    """What observers see of a trainer; its state is the target member, member k was selected k + 1 %."""
+    """What observers see of a trainer; member 1 is the target, member k was selected k + 1 %."""
     reports = [MemberReport(m, 7.0 + k, (k + 1) / 100, k + 1, k == diverged) for k, m in enumerate(members)]
     environments = SimpleNamespace(
         name="LunarLander-v3",
@@ -46,8 +35,7 @@ def make_trainer(members: Sequence[Hyperparameters] = FOUR, start: int = 0, coun
     )
     return SimpleNamespace(
         clock=Clock(start, start, 1000),
-        agent=FakeAgent(tuple(reports)),
-        state=1,
+        report=lambda: Report(tuple(reports), 1, 0, {}),
         seed=42,
         environments=environments,
         episodes=0,

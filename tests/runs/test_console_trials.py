@@ -11,8 +11,9 @@ import gymnasium
 import numpy as np
 from rich.console import Console
 
-from adaqn.agents.events import Generation, Newcomer, TargetUpdate, TrialEnd
-from adaqn.agents.protocol import Clock, MemberReport
+from adaqn.agents.events import Generation, TargetUpdate, TrialEnd
+from adaqn.agents.protocol import Clock, MemberReport, Report
+from adaqn.evolution import Descendant
 from adaqn.hyperparameters import Hyperparameters
 from adaqn.runs.console import ConsoleReporter, Memory
 
@@ -23,10 +24,7 @@ def test_a_search_on_the_console() -> None:
     console = Console(file=io.StringIO(), width=100, highlight=False, color_system=None)
     trainer: Any = SimpleNamespace(
         clock=Clock(0, 0, 1_000),
-        agent=SimpleNamespace(
-            report=lambda state: (MemberReport(FIRST, 1.0, 1.0, 1, False),), target_member=lambda state: 0
-        ),
-        state=None,
+        report=lambda: Report((MemberReport(FIRST, 1.0, 1.0, 1, False),), 0, 0, {}),
         seed=0,
         environments=SimpleNamespace(
             name="CartPole-v1",
@@ -56,7 +54,7 @@ def test_a_search_on_the_console() -> None:
         if step == 400:
             reporter.on_event(trainer, TargetUpdate(400, 0, (1.0,), (5,), (0,)))
             reporter.on_event(trainer, TrialEnd(0, FIRST, 400, 0, 400, None, {}))
-            reporter.on_event(trainer, Generation(400, 1, (Newcomer(SECOND, None, None),)))
+            reporter.on_event(trainer, Generation(400, 1, (Descendant(SECOND, None, None),)))
     reporter.on_event(trainer, TargetUpdate(500, 0, (1.0,), (5,), (0,)))
     reporter.on_event(trainer, TrialEnd(1, SECOND, 100, 400, 500, 1_234.56, {}))
     reporter.on_finish(trainer)

@@ -16,7 +16,7 @@ from adaqn.hyperparameters import Hyperparameters
 from adaqn.runs.reading import member_of, read_members, read_run, read_selection
 from adaqn.training.callbacks import EvalCallback
 from adaqn.training.trainer import Trainer
-from tests.agents.trial_cases import TINY, TRIAL, WILD, Scripted
+from tests.agents.trials.cases import TINY, TRIAL, WILD, Scripted
 
 # Linear networks, and nothing but the learning rate to tell members apart.
 SPACE = TINY.to_dict() | {"learning_rate": [1e-4, 1e-1]}
@@ -52,7 +52,7 @@ def test_the_generation_is_that_of_the_members_who_were_there(n_envs: int, tmp_p
     members: dict[int, list[Hyperparameters]] = {}
 
     def look(trainer: Trainer) -> None:
-        members[trainer.clock.step] = [member.hyperparameters for member in trainer.agent.report(trainer.state)]
+        members[trainer.clock.step] = [member.hyperparameters for member in trainer.report().members]
 
     model = AdaDQN("CartPole-v1", space=SPACE, seed=2, n_envs=n_envs, **QUICK)
     model.learn(150, callback=[every_ten_steps(run_dir), look], run_dir=run_dir)

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 import yaml
-from adaqn.agents.catalogue import Scheduled
 
+from adaqn.agents.core.population import Scheduled
 from adaqn.agents.dqn import LARGE_IMAGE, SMALL_IMAGE, default_member, default_members
 from adaqn.api import AdaDQN, Model
 from adaqn.errors import UserError

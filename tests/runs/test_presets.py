@@ -7,9 +7,10 @@ import itertools
 
 import pytest
 
-from adaqn.agents import algorithm
+from adaqn.agents.registry import algorithm
 from adaqn.hyperparameters import Convolution, Hyperparameters
 from adaqn.runs.config import RunConfig, presets, read_config
+from adaqn.search.hyperband import brackets
 from adaqn.space import SearchSpace, named_spaces
 
 CRITIC = Hyperparameters(hidden=(256, 256), activation="relu", optimizer="adam", loss="l2", learning_rate=1e-3)
@@ -27,7 +28,7 @@ def config_of(name: str) -> RunConfig:
 def test_every_preset_loads_and_repeats_itself(name: str) -> None:
     config = config_of(name)
     # A search has no members to begin with: it draws one after the other in the midst of the run.
-    assert bool(config.members) != algorithm(config.algo).trials
+    assert bool(config.members) is (algorithm(config.algo).base is None)
     assert RunConfig.from_dict(config.to_dict()) == config
     # What a preset says of settings is there as it is said, and nothing was dropped on the way.
     values = read_config(name)
@@ -83,14 +84,13 @@ def test_sets_that_differ_in_one_thing(name: str, expected: list[Hyperparameters
 def test_what_all_of_atari_shares(name: str) -> None:
     s = config_of(name).settings
     assert (s.gamma, s.learning_starts, s.buffer_size, s.batch_size) == (0.99, 20_000, 1_000_000, 32)
-    assert (s.train_freq, s.n_steps) == (4, 1)
+    assert (s.train_freq, s.n_steps, s.target_update_interval) == (4, 1, 8_000)
 
 
-# Members of SEARL are greedy, and each has a target of its own, which a generation renews.
+# Members of SEARL are greedy.
 @pytest.mark.parametrize("name", [n for n in presets() if n.startswith("atari") and n != "atari-searl"])
-def test_what_all_of_atari_shares_where_there_is_one_target(name: str) -> None:
+def test_what_all_of_atari_shares_where_members_explore(name: str) -> None:
     s = config_of(name).settings
-    assert s.target_update_interval == 8_000
     assert (s.exploration_initial_eps, s.exploration_final_eps, s.exploration_steps) == (1.0, 0.01, 250_000)
 
 
@@ -125,7 +125,7 @@ def test_searl_on_atari_has_generations_as_ada_has() -> None:
     assert (config.algo, config.steps) == ("searl", 10_000_000)
     assert config.space == SearchSpace.named("images")
     assert config.members == ada.members and len(config.members) == 5
-    for name in ("population", "generation_interval", "exploit"):
+    for name in ("population", "generation_interval", "target_update_interval", "exploit"):
         assert getattr(config.settings, name) == getattr(ada.settings, name), name
 
 
@@ -147,7 +147,10 @@ def test_random_search_on_atari_has_six_trials_of_30_million_frames() -> None:
 def test_dehb_on_atari_has_trials_of_20_to_40_million_frames() -> None:
     settings = config_of("atari-dehb").settings
     assert (settings.min_trial_steps * 4, settings.max_trial_steps * 4) == (20_000_000, 40_000_000)
-    assert settings.eta == 3
+    # One whole round fits into the 180 million frames, and the next begins.
+    first, second = brackets(settings.min_trial_steps, settings.max_trial_steps, settings.eta)
+    assert (first, second) == (((2, 5_000_000), (1, 10_000_000)), ((2, 10_000_000),))
+    assert sum(rung.configurations * rung.fidelity for rung in (*first, *second)) == 40_000_000
 
     def told(eta: int) -> str:
         searcher = dataclasses.replace(settings, eta=eta).searcher(SearchSpace.named("images").dimensions)
@@ -155,7 +158,7 @@ def test_dehb_on_atari_has_trials_of_20_to_40_million_frames() -> None:
 
     # As the preset says of itself.
     assert "A single rung" in told(3) and "every trial takes 10,000,000 steps" in told(3)
-    assert "bracket 0: 2 x 5,000,000, 1 x 10,000,000 steps" in told(2)
+    assert "bracket 0: 2 x 5,000,000, 1 x 10,000,000 steps" in told(settings.eta)
 
 
 def test_the_spaces_are_the_papers() -> None:

@@ -12,16 +12,18 @@ from adaqn.errors import UserError
 from adaqn.selection import Selection, target_rule, target_rules
 
 K, CASES = 5, 2_000
+MIXTURES = ("inverse_loss", "softmax")
 
 
 def select(name: str, losses: list[float], alive: list[bool] | None = None, size: int = 1) -> list[int]:
     living = jnp.ones(len(losses), bool) if alive is None else jnp.asarray(alive)
     uniforms = jnp.linspace(0.1, 0.9, len(losses))
-    return target_rule(name)(uniforms, jnp.asarray(losses), living, size).members.tolist()
+    return target_rule(name).select(uniforms, jnp.asarray(losses), living, size).members.tolist()
 
 
 def test_the_rules_are_found_by_name() -> None:
-    assert {"lowest", "highest", "random"} <= set(target_rules())
+    assert {"lowest", "highest", "random", *MIXTURES} <= set(target_rules())
+    assert [name for name in target_rules() if target_rule(name).mixture] == list(MIXTURES)
     with pytest.raises(UserError, match=r"unknown selection 'lowst'; did you mean 'lowest'\? \(allowed: highest, "):
         target_rule("lowst")
 
@@ -39,15 +41,21 @@ def test_contract(name: str, size: int) -> None:
     count = len(alive)
 
     def rule(uniforms: Array, losses: Array, alive: Array) -> Selection:
-        return target_rule(name)(uniforms, losses, alive, size)
+        return target_rule(name).select(uniforms, losses, alive, size)
 
     members, weights = jax.jit(jax.vmap(rule))(uniforms[:count], losses[:count], alive)
-    assert members.shape == weights.shape == (count, size)
-    assert members.dtype == jnp.int32
-    members = np.asarray(members)
-    assert np.take_along_axis(alive, members, axis=1).all()
-    assert all(len(set(chosen)) == size for chosen in members.tolist())
-    assert (np.asarray(weights) >= 0.0).all()
+    chosen = target_rule(name).target_size(size, K)
+    assert chosen == (K if name in MIXTURES else size)
+    assert members.shape == weights.shape == (count, chosen)
+    assert (members.dtype, weights.dtype) == (jnp.int32, jnp.float32)
+    members, weights = np.asarray(members), np.asarray(weights)
+    # Whoever leads is alive, because behaviour and policy follow the leading ones; the dead of a mixture weigh nothing.
+    lives = np.take_along_axis(alive, members, axis=1)
+    assert lives[:, :size].all()
+    assert (weights[~lives] == 0.0).all()
+    assert all(len(set(of_case)) == chosen for of_case in members.tolist())
+    assert (weights >= 0.0).all()
+    assert (weights[:, 0] > 0.0).all() and (np.diff(weights, axis=1) <= 0.0).all()  # the heaviest first
     np.testing.assert_allclose(weights.sum(axis=1), 1.0, rtol=1e-6)
 
 
@@ -76,7 +84,7 @@ def test_random_is_uniform_over_the_living_whatever_their_losses(size: int) -> N
     draws = 20_000
     uniforms = np.random.default_rng(0).random((draws, 4), np.float32)
     losses, alive = jnp.asarray([0.0, 1e9, 1.0, 2.0]), jnp.asarray([True, True, False, True])
-    members = jax.vmap(lambda u: target_rule("random")(u, losses, alive, size).members)(uniforms)
+    members = jax.vmap(lambda u: target_rule("random").select(u, losses, alive, size).members)(uniforms)
     shares = np.bincount(np.asarray(members).ravel(), minlength=4) / draws
     p = size / 3.0
     four_deviations = 4.0 * np.sqrt(p * (1.0 - p) / draws)

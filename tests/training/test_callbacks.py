@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from adaqn.agents.events import Event, TargetUpdate
-from adaqn.agents.protocol import Clock
+from adaqn.agents.protocol import Clock, Report
 from adaqn.errors import UserError
 from adaqn.training.callbacks import (
     BaseCallback,
@@ -27,26 +27,20 @@ from adaqn.training.evaluation import episode_seed, evaluate_policy
 from adaqn.training.observers import Episode
 
 
-class FakeAgent:
-    def generation(self, state: Any) -> int:
-        return 0
-
-    def target_member(self, state: Any) -> int:
-        return int(state)
-
-
 class FakeTrainer:
     """Tells observers what the loop would; `episodes_at` maps steps to returns of episodes that end there."""
 
     def __init__(self, environments: int = 1, start: int = 0, episodes_at: dict[int, float] | None = None) -> None:
         self.clock = Clock(step=start)
-        self.agent = FakeAgent()
-        self.state = 3  # the target member
+        self.target = 3
         self.count = environments
         self.episodes = 0
         self.recent_episodes: deque[Episode] = deque(maxlen=100)
         self.stop_reason: str | None = None
         self.episodes_at = episodes_at or {}
+
+    def report(self) -> Report:
+        return Report((), self.target, 0, {})
 
     def stop(self, reason: str) -> None:
         self.stop_reason = reason

@@ -9,11 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from adaqn.agents.dqn import DQNAgent, DQNSettings
-from adaqn.agents.events import Event, TargetUpdate
+from adaqn.agents.core.population import Population
+from adaqn.agents.dqn.agent import DQNAgent
+from adaqn.agents.dqn.settings import DQNSettings
+from adaqn.agents.events import Event, Failure, TargetUpdate
 from adaqn.agents.protocol import Clock
 from adaqn.compilation import prepare_jax
 from adaqn.envs.environments import Environments
+from adaqn.errors import AllMembersDiverged
 from adaqn.hyperparameters import Hyperparameters
 from adaqn.replay.making import make_replay
 from adaqn.snapshot import Snapshot
@@ -31,9 +34,11 @@ def trainer_for(n_envs: int = 1, seed: int = 0, **settings: Any) -> Trainer:
     prepare_jax()
     environments = Environments.make("CartPole-v1", n_envs, {})
     values = {"learning_starts": 50, "target_update_interval": 20, "selection": "random", **settings}
-    agent = DQNAgent(DQNSettings(**values), MEMBERS, environments.observation_space, environments.action_space)
-    replay = make_replay(200, n_envs, environments.observation_space, environments.action_space, agent.n_steps)
-    trainer = Trainer(agent, environments, replay, seed)
+    agent = DQNAgent(
+        DQNSettings(**values), Population(MEMBERS), environments.observation_space, environments.action_space
+    )
+    replay = make_replay(200, n_envs, environments.observation_space, environments.action_space, agent.settings.n_steps)
+    trainer = Trainer(agent, environments, replay, agent.settings.batch_size, seed)
     trainer.clock = Clock(horizon=STEPS)
     return trainer
 
@@ -85,8 +90,7 @@ class Curious(Observer):
 
     def on_step(self, trainer: Trainer) -> None:
         agent, state, clock = trainer.agent, trainer.state, trainer.clock
-        agent.metrics(state, clock)
-        agent.report(state)
+        agent.report(state, clock)
         agent.policy(state, trainer.environments.observations, np.random.default_rng(0), clock)
         agent.plan(state, clock, np.zeros(trainer.environments.count, bool))
         trainer.snapshot()
@@ -228,3 +232,24 @@ def test_observers_are_closed_even_after_an_error() -> None:
     with pytest.raises(RuntimeError, match="broken observer"):
         trainer.run(STEPS, [At(5, fail), diary])
     assert diary.calls == ["start", *["step"] * 4, "close"]
+
+
+# Learning starts after 50 steps, and the first target update is at 60.
+@pytest.mark.parametrize(("method", "steps"), [("act", 0), ("update", 51), ("perform", 60)])
+def test_a_failure_of_the_agent_ends_the_run_with_its_error(
+    method: str, steps: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trainer, diary, error = trainer_for(), Diary(), AllMembersDiverged("all of them")
+    original = getattr(trainer.agent, method)
+
+    def failing(*arguments: Any, **keywords: Any) -> Any:
+        state, _ = original(*arguments, **keywords)
+        return state, (Failure(error),) if method == "perform" else Failure(error)
+
+    monkeypatch.setattr(trainer.agent, method, failing)
+    with pytest.raises(AllMembersDiverged) as raised:
+        trainer.run(STEPS, [diary])
+    assert raised.value is error
+    # Observers hear nothing of it but that the run is left; what was due is not settled.
+    assert [call for call in diary.calls if call != "episode"] == ["start", *["step"] * steps, "close"]
+    assert diary.events == [] and trainer.clock.settled == max(0, steps - 1)

@@ -151,7 +151,8 @@ def algorithm(name: str, base: str | None = None) -> Algorithm:
         return chosen
     if chosen.over is None:
         raise UserError(f"{name} has no trials and so no base, but got base={base!r}")
-    if base not in base_names():
+    # Only this one is loaded: a plug-in that is broken must not stand in the way of the others.
+    if base not in algorithm_names() or _load(base).base_settings is None:
         raise unknown_name("base", base, base_names())
     return chosen.over(base)
 
@@ -163,7 +164,14 @@ def algorithm_names() -> list[str]:
 
 def base_names() -> list[str]:
     """The names of all algorithms that a search can try members with."""
-    return [name for name in algorithm_names() if _load(name).base_settings is not None]
+
+    def can_be_tried(name: str) -> bool:
+        try:
+            return _load(name).base_settings is not None
+        except UserError:  # a plug-in that cannot be loaded, which is reported when somebody asks for it
+            return False
+
+    return [name for name in algorithm_names() if can_be_tried(name)]
 
 
 @cache
@@ -171,7 +179,10 @@ def _load(name: str) -> Algorithm:
     if name in _families():
         return importlib.import_module(_families()[name]).ALGORITHMS[name]
     found = _ADDED.load(name)
-    return found if isinstance(found, Algorithm) else found.ALGORITHMS[name]
+    table = {name: found} if isinstance(found, Algorithm) else getattr(found, "ALGORITHMS", {})
+    if not isinstance(table.get(name), Algorithm):
+        raise UserError(f"the algorithm {name!r} must be an Algorithm or in the table ALGORITHMS, but got {found!r}")
+    return table[name]
 
 
 @cache

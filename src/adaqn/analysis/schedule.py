@@ -36,8 +36,10 @@ def schedule_of(run: RunData) -> tuple[Scheduled, ...]:
     generations = [(line["step"], [member_of(values) for values in line["members"]]) for line in run.members]
     # Until the first target update, the first member is the target.
     history = [(generations[0][0], 0), *zip(run.selection.step.tolist(), run.selection.target.tolist(), strict=True)]
-    # Several environments step over the end of an interval; a run with this schedule looks at it there.
-    interval = run.config["settings"].get("target_update_interval", 1)
+    # Several environments step over the end of an interval; a run with this schedule looks at it there. With one, a
+    # target is chosen at the end of an interval, or (SEARL) whenever a generation ends.
+    alone = run.config.get("n_envs") == 1
+    interval = 1 if alone else run.config["settings"].get("target_update_interval", 1)
     schedule: list[Scheduled] = []
     for step, target in history:
         members: list[Hyperparameters] = next(who for since, who in reversed(generations) if since <= step)

@@ -1,9 +1,14 @@
 """What a child with another architecture keeps of its parent's weights: all that the two have in common.
 
 Convolutions are matched with convolutions and hidden layers with hidden layers, each counted from the front, and
-the output layer with the output layer. Of two kernels of different sizes the overlap lies at the upper left: the
-first rows, columns, channels and units. The kernel behind the flattening is cut as [height, width, channel, units],
-because its flat rows are shifted as soon as the image before it changes.
+the output layer with the output layer. Two kernels have something in common only if they read the same kind of input:
+the observation, the channels of a convolution or the units of a hidden layer. The weights of hidden units mean nothing
+to an output layer that reads the observation instead, while one that reads the units of another hidden layer keeps
+them, because they were there before. A bias reads nothing, and is kept in any case.
+
+Of two kernels of different sizes the overlap lies at the upper left: the first rows, columns, channels and units. The
+kernel behind the flattening is cut as [height, width, channel, units], because its flat rows are shifted as soon as
+the image before it changes.
 """
 
 from __future__ import annotations
@@ -21,7 +26,7 @@ class Place(NamedTuple):
 
     layer: str  # convolution, hidden or output
     position: int  # among the layers of its kind, from the front
-    part: str  # kernel or bias
+    reads: str  # what a kernel is multiplied with: observation, channels or units; a bias: nothing
 
 
 def inherit(old: Network, parameters: np.ndarray, new: Network, fresh: np.ndarray) -> np.ndarray:
@@ -30,8 +35,7 @@ def inherit(old: Network, parameters: np.ndarray, new: Network, fresh: np.ndarra
     parent_arrays = _arrays(old, np.asarray(parameters))
     for place, array in _arrays(new, child).items():
         parent = parent_arrays.get(place)
-        # An output layer right behind the flattening has no inputs in common with one behind a hidden layer.
-        if parent is not None and parent.ndim == array.ndim:
+        if parent is not None:
             overlap = tuple(slice(min(sides)) for sides in zip(parent.shape, array.shape, strict=True))
             array[overlap] = parent[overlap]
     return child
@@ -52,10 +56,15 @@ def _arrays(network: Network, flat: np.ndarray) -> dict[Place, np.ndarray]:
 
 def _places(network: Network) -> list[Place]:
     """The place of each array in the order of the flat vector."""
-    counts = {
-        "convolution": len(network.architecture.convolutions),
-        "hidden": len(network.architecture.hidden),
-        "output": 1,
-    }
-    layers = [(kind, position) for kind, count in counts.items() for position in range(count)]
-    return [Place(*layer, part) for layer in layers for part in ("kernel", "bias")]
+    layers = (
+        ("convolution", len(network.architecture.convolutions), "channels"),
+        ("hidden", len(network.architecture.hidden), "units"),
+        ("output", 1, "values"),
+    )
+    places: list[Place] = []
+    reads = "observation"
+    for layer, count, gives in layers:
+        for position in range(count):
+            places += [Place(layer, position, reads), Place(layer, position, "nothing")]
+            reads = gives
+    return places
