@@ -188,7 +188,7 @@ def grid(base: Hyperparameters | None = None, /, **values: Iterable[Any]) -> tup
     if by_name and "optimizer_options" in values:
         raise UserError(f"grid takes either optimizer_options or single options, but got both ({by_name[0]})")
     _require_count("this grid makes", math.prod(len(column) for _, column in columns))
-    members: list[Hyperparameters] = []
+    members: dict[Hyperparameters, int] = {}  # and their numbers
     for row in itertools.product(*(column for _, column in columns)):
         changes: dict[str, Any] = {}
         options = dict(base.optimizer_options)
@@ -200,8 +200,8 @@ def grid(base: Hyperparameters | None = None, /, **values: Iterable[Any]) -> tup
         changes.setdefault("optimizer_options", options)
         member = base.replace(**changes)
         if member in members:
-            raise _repeated(columns, members.index(member), len(members))
-        members.append(member)
+            raise _repeated(columns, members[member], len(members))
+        members[member] = len(members)
     return tuple(members)
 
 
@@ -251,7 +251,10 @@ def _repeated(columns: Sequence[tuple[str, list[Any]]], first: int, second: int)
     """The error for two members of a grid that are equal."""
     hint = ""
     for name, column in columns:
-        if name in _OF_SEVERAL_LAYERS and len(set(map(repr, column))) < len(column):
+        if name not in _OF_SEVERAL_LAYERS:
+            continue
+        networks = [getattr(Hyperparameters(**{name: value}), name) for value in column]
+        if len(set(networks)) < len(networks):
             hint = f"; one network of several layers is {_OF_SEVERAL_LAYERS[name]}"
     return UserError(
         f"members {first} and {second} of this grid are equal, but a grid names every value once (a list, "
