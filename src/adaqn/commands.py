@@ -119,7 +119,7 @@ def train(base: dict[str, Any], flags: argparse.Namespace) -> int:
     if config.env is None:
         raise UserError("no environment was given; say --env ID or name it in the file")
     model = Model.from_config(config)
-    output = Output(console=not flags.quiet, notes=_notes(values, config))
+    output = Output(console=not flags.quiet, notes=notes(values, config))
     if flags.run_dir is None:
         session = RunSession(config, model.trainer, output, directory=None)
     else:
@@ -127,7 +127,7 @@ def train(base: dict[str, Any], flags: argparse.Namespace) -> int:
     return _run(session, model)
 
 
-def _notes(values: Mapping[str, Any], config: RunConfig) -> tuple[str, ...]:
+def notes(values: Mapping[str, Any], config: RunConfig) -> tuple[str, ...]:
     """What was chosen for the user and cannot be seen in the table of the members."""
     if values.get("space") is not None or config.space is None:
         return ()

@@ -10,6 +10,7 @@ import yaml
 
 from adaqn import DEHB, SEARL, RandomSearch
 from adaqn.cli import main
+from adaqn.commands import notes
 from adaqn.runs.config import RunConfig
 from adaqn.space import SearchSpace, default_space
 
@@ -42,18 +43,21 @@ def test_in_python_the_agent_has_it_too(kind: type) -> None:
     assert kind("CartPole-v1").space == SearchSpace.named("vectors")
 
 
-def test_a_space_that_is_given_is_the_one() -> None:
+def test_a_space_that_is_given_is_the_one_and_nothing_is_said() -> None:
+    values = {"algo": "searl", "env": "CartPole-v1", "steps": 50_000}
     other = {"base": "vectors", "optimizer": ["adam"]}
-    assert config_of("searl", "CartPole-v1", space=other).space == SearchSpace.from_dict(other)
-    assert config_of("adadqn", "CartPole-v1").space is None
+    given = RunConfig.from_dict(values | {"space": other})
+    assert given.space == SearchSpace.from_dict(other)
+    assert notes(values | {"space": other}, given) == ()
+    assert notes(values, RunConfig.from_dict(values)) == (NOTE,)
+    without = config_of("adadqn", "CartPole-v1")
+    assert without.space is None and notes({}, without) == ()
 
 
-def test_the_run_says_so_and_resumes_with_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_says_so_on_screen_and_in_its_config(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = tmp_path / "run"
-    flags = ["--env", "CartPole-v1", "--algo", "random-search", "--steps", "120", "--trial-steps", "60"]
+    flags = ["--env", "CartPole-v1", "--algo", "random-search", "--steps", "60", "--trial-steps", "60"]
     flags += ["--learning-starts", "50", "--run-dir", str(run)]
     assert main(["train", *flags]) == 0
     assert NOTE in " ".join(capsys.readouterr().out.split())
     assert yaml.safe_load((run / "config.yaml").read_text())["space"] == SearchSpace.named("vectors").to_dict()
-    assert main(["train", *flags, "--space", "vectors", "--force"]) == 0
-    assert "No space was given" not in capsys.readouterr().out

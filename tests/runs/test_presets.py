@@ -114,7 +114,8 @@ def test_where_members_stay_the_behaviour_member_is_drawn_until_the_end(name: st
 
 def comment_of(file: Traversable) -> str:
     """The lines at the top that begin with #."""
-    return "".join(itertools.takewhile(lambda line: line.startswith("#"), file.open()))
+    lines = file.read_text().splitlines(keepends=True)
+    return "".join(itertools.takewhile(lambda line: line.startswith("#"), lines))
 
 
 @pytest.mark.parametrize(
