@@ -43,7 +43,9 @@ CASES = {
     "buffer 1e18": Case(
         "dqn", {"buffer_size": 10**18}, f"the replay buffer takes ... GB ..., {HAS}: lower buffer_size"
     ),
-    "buffer 1e10": Case("dqn", {"buffer_size": 10**10}, f"replay buffer takes 420.00 GB ..., {HAS}: lower buffer_size"),
+    "buffer 1e12": Case(
+        "dqn", {"buffer_size": 10**12}, f"replay buffer takes 42,000.00 GB ..., {HAS}: lower buffer_size"
+    ),
     "batch 1e12": Case("dqn", {"batch_size": 10**12}, f"for a batch of 1000000000000 ..., {HAS}: lower batch_size"),
     "batch 1e9": Case("dqn", {"batch_size": 10**9}, f"needs 1,653.00 GB ... a batch ..., {HAS}: lower batch_size"),
     "batch of a search": Case("random-search", {"batch_size": 10**9}, f"for a batch ..., {HAS}: lower batch_size"),

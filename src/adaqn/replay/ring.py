@@ -11,9 +11,10 @@ from numpy.typing import DTypeLike
 from adaqn.errors import CheckpointError, UserError
 from adaqn.replay.memory import available_memory, require_memory, too_large
 
-# A short run may have a buffer that it never fills, so one is allowed that would not fit when full; whether as much as
-# the run fills does fit is asked when its length is known. What is beyond this many times the memory is a mistake.
-UNFILLED = 10
+# A short run, or an agent that was loaded to be evaluated, may have a buffer that it never fills, so one is allowed
+# that would not fit when full; whether as much as a run fills does fit is asked when its length is known. What is
+# beyond this many times the memory is a mistake.
+UNFILLED = 100
 
 Columns = Mapping[str, tuple[tuple[int, ...], DTypeLike]]  # shape and dtype of what a row has, by its name
 
