@@ -25,6 +25,7 @@ from adaqn.envs.spaces import observation_dtype
 from adaqn.errors import CheckpointError, UserError, count
 from adaqn.hyperparameters import Hyperparameters
 from adaqn.replay.making import make_replay
+from adaqn.replay.memory import require_room
 from adaqn.runs.config import RunConfig, population_from
 from adaqn.runs.export import policy_path, write_policy
 from adaqn.runs.session import Output, RunSession
@@ -55,7 +56,8 @@ class Model:
         """Make an agent for an environment, given by its id or as an object.
 
         `members` are the hyperparameters to choose from; without them a default set is used. With a `space`, by
-        name, as a mapping or as an object, members are drawn from it and move through it. A `schedule` says what
+        name, as a mapping or as an object, members are drawn from it and move through it; SEARL, RandomSearch and DEHB
+        take the named one that fits the observations if none is given. A `schedule` says what
         the one member of a DQN becomes, and when. `settings` are what
         all members share, such as `gamma` or `buffer_size`: the fields of `adaqn.agents.dqn.DQNSettings` or
         `adaqn.agents.sac_settings.SACSettings`.
@@ -73,6 +75,7 @@ class Model:
         shape = self.observation_space.shape
         self._population = chosen.population(given, self.settings, self.seed, lambda: shape)
         agent = chosen.make(self.settings, self._population, self.observation_space, self.action_space)
+        require_room(agent.memory_needs)  # before anything is allocated
         replay = make_replay(
             self.settings.buffer_size,
             environments.count,
@@ -208,6 +211,11 @@ class Model:
     def members(self) -> tuple[MemberReport, ...]:
         """Hyperparameters, cumulated loss and share of selections of each member."""
         return self._trainer.agent.report(self._trainer.state)
+
+    @property
+    def space(self) -> SearchSpace | None:
+        """The space that members move through or are drawn from; SEARL and searches have one even if none is given."""
+        return self._population.space
 
     @property
     def trainer(self) -> Trainer:

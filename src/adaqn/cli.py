@@ -120,7 +120,8 @@ def _train(arguments: list[str]) -> int:
         metavar="NAME=V,V",
         default=argparse.SUPPRESS,
         help="hyperparameters and their values; the members are all combinations, "
-        "for example: hidden=100x100,200x200 learning_rate=3e-4,1e-3 optimizer.eps=1e-8,1e-4",
+        "for example: hidden=100x100,200x200 learning_rate=3e-4,1e-3 optimizer.eps=1e-8,1e-4 or, for images, "
+        "convolutions=32k8s4+64k4s2+64k3s1,16k3s1 (channels, kernel, stride of each layer)",
     )
     commands.add_member_flags(members)
     commands.add_settings_flags(parser.add_argument_group("settings of the algorithm"), base)

@@ -15,11 +15,11 @@ from adaqn.agents import algorithm, algorithms
 from adaqn.analysis.video import checked_video_path, record_video
 from adaqn.api import Model, open_run
 from adaqn.errors import UserError
-from adaqn.hyperparameters import grid, layers_from_text
+from adaqn.hyperparameters import convolutions_from_text, grid, layers_from_text
 from adaqn.runs.config import RunConfig, as_mapping, read_config, yaml_value
 from adaqn.runs.export import policy_path
 from adaqn.runs.session import Output, RunSession
-from adaqn.space import named_spaces
+from adaqn.space import SearchSpace, named_spaces
 from adaqn.training.evaluation import evaluate_policy
 
 _RUN_FLAGS = {
@@ -76,6 +76,7 @@ def add_member_flags(group: Any) -> None:
     """Where members come from, besides --grid."""
     names = ", ".join(named_spaces())
     _add_flag(group, "space", str, f"draw members from a space and let them move through it: {names}, or a YAML file")
+    _add_flag(group, "member", int, "train this member of the file or preset alone, numbered from 0 as in its table")
     _add_flag(group, "schedule", str, "a YAML file with the hyperparameters of a dqn over time (see adaqn schedule)")
 
 
@@ -113,16 +114,25 @@ def _add_flag(group: Any, name: str, kind: Any, text: str) -> None:
 def train(base: dict[str, Any], flags: argparse.Namespace) -> int:
     """`adaqn train`."""
     source = vars(flags).get("config", "the command line")
-    config = RunConfig.from_dict(_with_flags(base, vars(flags)), source)
+    values = _with_flags(base, vars(flags))
+    config = RunConfig.from_dict(values, source)
     if config.env is None:
         raise UserError("no environment was given; say --env ID or name it in the file")
     model = Model.from_config(config)
-    output = Output(console=not flags.quiet)
+    output = Output(console=not flags.quiet, notes=notes(values, config))
     if flags.run_dir is None:
         session = RunSession(config, model.trainer, output, directory=None)
     else:
         session = RunSession.create(Path(flags.run_dir), config, model.trainer, output, force=flags.force)
     return _run(session, model)
+
+
+def notes(values: Mapping[str, Any], config: RunConfig) -> tuple[str, ...]:
+    """What was chosen for the user and cannot be seen in the table of the members."""
+    if values.get("space") is not None or config.space is None:
+        return ()
+    (name,) = (name for name in named_spaces() if SearchSpace.named(name) == config.space)
+    return (f"No space was given: members come from the space '{name}', which fits these observations (see --space).",)
 
 
 def _run(session: RunSession, model: Model) -> int:
@@ -147,10 +157,18 @@ def _with_flags(base: dict[str, Any], flags: dict[str, Any]) -> dict[str, Any]:
         values["env_kwargs"] = yaml_value("--env-kwargs", flags["env_kwargs"])
     values |= {name: flags[name] for name in ("space", "schedule") if name in flags}
     if "schedule" in flags:
-        values = {name: value for name, value in values.items() if name not in ("members", "grid")}
+        values = {name: value for name, value in values.items() if name not in ("members", "grid", "member")}
     if "grid" in flags:
+        if "member" in flags:
+            raise UserError(
+                "--member picks one of the members of a file or preset, but --grid replaces them: leave one of the "
+                "two out"
+            )
         values.pop("grid", None)
+        values.pop("member", None)
         values["members"] = [member.to_dict() for member in grid(**_columns(flags["grid"]))]
+    if "member" in flags:
+        values["member"] = flags["member"]
     return values
 
 
@@ -168,7 +186,8 @@ def _columns(pairs: list[str]) -> dict[str, list[Any]]:
 
 
 def _value(name: str, text: str) -> Any:
-    return layers_from_text(text) if name == "hidden" else yaml_value(f"the value of {name} in --grid", text)
+    written = {"hidden": layers_from_text, "convolutions": convolutions_from_text}
+    return written[name](text) if name in written else yaml_value(f"the value of {name} in --grid", text)
 
 
 def resume(run_dir: Path, quiet: bool) -> int:

@@ -51,8 +51,8 @@ def number(what: str, given: object, low: float = -math.inf, high: float = math.
     return value
 
 
-def count(what: str, given: object, low: int = 0) -> int:
-    """The given value as a whole number of at least `low`."""
+def count(what: str, given: object, low: int = 0, high: int | None = None) -> int:
+    """The given value as a whole number of at least `low` and at most `high`."""
     # A whole number stays one: as a float, the last digits of a large seed would be lost.
     if isinstance(given, int) and not isinstance(given, bool) and abs(given) < 2**63:
         value: float = given
@@ -60,6 +60,8 @@ def count(what: str, given: object, low: int = 0) -> int:
         value = number(what, given)
     if value != int(value) or value < low:
         raise UserError(f"{what} must be a whole number of at least {low}, but got {given!r}")
+    if high is not None and value > high:
+        raise UserError(f"{what} must be a whole number of at most {high}, but got {given!r}")
     return int(value)
 
 

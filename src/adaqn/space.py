@@ -1,4 +1,4 @@
-"""What a member may become: the infinite hyperparameter spaces of the paper, and those of a user."""
+"""What a member may become: the infinite hyperparameter spaces that come with the package, and those of a user."""
 
 from __future__ import annotations
 
@@ -262,6 +262,11 @@ def space_from(given: SearchSpace | Mapping[str, Any] | str | Path) -> SearchSpa
         raise UserError(f"cannot read {path} as text: {error}") from None
     except yaml.YAMLError as error:
         raise UserError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from None
+
+
+def default_space(observation_shape: tuple[int, ...]) -> SearchSpace:
+    """The named space that fits observations of this shape: images have three dimensions."""
+    return SearchSpace.named("images" if len(observation_shape) == 3 else "vectors")
 
 
 def named_spaces() -> list[str]:

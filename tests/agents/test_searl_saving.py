@@ -255,8 +255,6 @@ def test_a_run_on_the_command_line(tmp_path: Path) -> None:
 
 
 def test_what_a_user_is_told(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="searches in a space of hyperparameters: give one, such as space=vectors"):
-        SEARL("CartPole-v1")
     with pytest.raises(UserError, match="evaluates one member at a time: n_envs must be 1, but it is 2"):
         model(n_envs=2)
     with pytest.raises(UserError, match="unknown setting 'exploration_final_eps'"):

@@ -13,8 +13,9 @@ import numpy as np
 from adaqn.agents.protocol import Agent
 from adaqn.errors import UserError, count, unknown_name
 from adaqn.hyperparameters import Convolution, Hyperparameters
+from adaqn.limits import most
 from adaqn.networks.network import Network
-from adaqn.space import SearchSpace
+from adaqn.space import SearchSpace, default_space
 
 _FOR_MEMBERS = 0x6D656D62  # keeps the draw of the first members apart from all else that a seed decides
 
@@ -70,7 +71,7 @@ class Algorithm:
 
     def environments(self, given: object) -> int:
         """How many environments are stepped side by side."""
-        n_envs = count("n_envs", given, low=1)
+        n_envs = count("n_envs", given, low=1, high=most("n_envs"))
         if self.one_environment and n_envs > 1:
             raise UserError(f"this algorithm evaluates one member at a time: n_envs must be 1, but it is {n_envs}")
         return n_envs
@@ -80,7 +81,7 @@ class Algorithm:
     ) -> Population:
         """What to train: the members given, or drawn from the space, or the default ones for these observations."""
         if given.space is None and self.space == "required":
-            raise UserError("this algorithm searches in a space of hyperparameters: give one, such as space=vectors")
+            given = given._replace(space=default_space(observation_shape()))
         if given.space is not None and self.space == "none":
             raise UserError("this algorithm cannot search in a space of hyperparameters, but got one")
         if given.space is not None:
@@ -118,7 +119,9 @@ class Algorithm:
             if len(members) != self.copies or len(set(members)) != 1:
                 many = "one member" if self.copies == 1 else f"{self.copies} equal members"
                 raise UserError(
-                    f"this algorithm trains exactly {many}, but got {len(members)} (of {len(set(members))} kinds)"
+                    f"this algorithm trains exactly {many}, but got {len(members)} (of {len(set(members))} kinds): "
+                    f"pick one by its number, 0 to {len(members) - 1}, with --member on the command line, member: in "
+                    "a file, or members=[members[0]] in Python"
                 )
         if len(members) < self.least:
             raise UserError(f"this algorithm needs at least {self.least} members, but got {len(members)}")

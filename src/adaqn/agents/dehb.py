@@ -8,8 +8,9 @@ from adaqn.agents.catalogue import Algorithm, setting
 from adaqn.agents.trial_settings import TrialSettings
 from adaqn.agents.trials import TrialAgent
 from adaqn.errors import UserError, count
+from adaqn.limits import TRIALS
 from adaqn.search import DEHB
-from adaqn.search.hyperband import brackets, fidelities
+from adaqn.search.hyperband import Bracket, brackets, fidelities
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,12 +30,22 @@ class DEHBSettings(TrialSettings):
                 f"max_trial_steps must be at least min_trial_steps, which is {self.min_trial_steps}, "
                 f"but got {self.max_trial_steps}"
             )
+        first_rungs = [bracket[0].configurations for bracket in self._brackets]
+        if max(first_rungs) > TRIALS:
+            raise UserError(
+                f"a bracket would begin with {max(first_rungs)} trials, but there can be at most {TRIALS}: raise "
+                f"min_trial_steps, {self.min_trial_steps}, or lower max_trial_steps, {self.max_trial_steps}"
+            )
         self._require_learning()
+
+    @property
+    def _brackets(self) -> tuple[Bracket, ...]:
+        return brackets(self.min_trial_steps, self.max_trial_steps, self.eta)
 
     @property
     def shortest_trial(self) -> int:
         """The steps of the lowest rung."""
-        return fidelities(brackets(self.min_trial_steps, self.max_trial_steps, self.eta))[0]
+        return fidelities(self._brackets)[0]
 
     def searcher(self, dimensions: int) -> DEHB:
         """Differential evolution over brackets with these bounds."""

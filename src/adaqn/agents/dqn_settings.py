@@ -8,6 +8,7 @@ from typing import Any
 from adaqn.agents.catalogue import LeastSteps, setting, until_learning
 from adaqn.agents.evolution_settings import EvolutionSettings
 from adaqn.errors import count, number
+from adaqn.limits import most
 from adaqn.selection import behaviour_rule, behaviour_rules, target_rule, target_rules
 
 
@@ -39,7 +40,7 @@ class PlainDQNSettings:
             "target_update_interval",
             "n_steps",
         ]:
-            checked[name] = count(name, getattr(self, name), low=1)
+            checked[name] = count(name, getattr(self, name), low=1, high=most(name))
         for name in ("exploration_initial_eps", "exploration_final_eps"):
             checked[name] = number(name, getattr(self, name), 0.0, 1.0)
         for name, value in checked.items():

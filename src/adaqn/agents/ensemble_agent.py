@@ -12,6 +12,7 @@ import numpy as np
 
 from adaqn.agents.events import Generation, Newcomer, TargetUpdate
 from adaqn.agents.evolving import Evolution, Inheritance, inheritance
+from adaqn.agents.memory_needs import batch_need, networks_need
 from adaqn.agents.protocol import Clock, MemberReport
 from adaqn.agents.schedules import linear
 from adaqn.agents.state_arrays import state_from_arrays, state_to_arrays
@@ -20,6 +21,7 @@ from adaqn.envs.environments import FinishedEpisode
 from adaqn.errors import AllMembersDiverged
 from adaqn.evolution import Child
 from adaqn.hyperparameters import Hyperparameters
+from adaqn.replay.memory import Need
 
 
 class EnsembleRun(NamedTuple):
@@ -83,8 +85,14 @@ class EnsembleAgent:
 
     @property
     def parameter_bytes(self) -> int:
-        """Online and target parameters, and two moments of the gradient as most optimizers keep them."""
-        return 4 * 4 * self.ensemble_of(self._members).parameter_count
+        """The parameters of all members, with targets and optimizers."""
+        return networks_need(self.ensemble_of(self._members)).size
+
+    @property
+    def memory_needs(self) -> tuple[Need, ...]:
+        """All members, and one update of them."""
+        ensemble = self.ensemble_of(self._members)
+        return networks_need(ensemble), batch_need(ensemble.networks, self.batch_size, self.n_steps)
 
     def ensemble_of(self, members: tuple[Hyperparameters, ...]) -> Ensemble:
         """The ensemble of these members for the spaces of this run."""

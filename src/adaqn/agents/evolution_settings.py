@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from adaqn.agents.catalogue import setting
 from adaqn.errors import UserError, count
 from adaqn.evolution import exploit_rule, exploit_rules
+from adaqn.limits import most
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,7 +21,7 @@ class EvolutionSettings:
 
     def __post_init__(self) -> None:
         for name in ("population", "generation_interval"):
-            object.__setattr__(self, name, count(name, getattr(self, name), low=1))
+            object.__setattr__(self, name, count(name, getattr(self, name), low=1, high=most(name)))
         exploit_rule(self.exploit)
         if not isinstance(self.reset_weights, bool):
             raise UserError(f"reset_weights must be true or false, but got {self.reset_weights!r}")

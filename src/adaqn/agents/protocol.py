@@ -18,6 +18,7 @@ from adaqn.agents.events import Event
 from adaqn.envs.environments import FinishedEpisode
 from adaqn.hyperparameters import Hyperparameters
 from adaqn.networks.network import Network
+from adaqn.replay.memory import Need
 from adaqn.replay.protocol import Batch
 
 
@@ -79,6 +80,11 @@ class Agent(Protocol):
     @property
     def parameter_bytes(self) -> int:
         """Memory that the state takes, for the estimate before a run."""
+        ...
+
+    @property
+    def memory_needs(self) -> tuple[Need, ...]:
+        """What learning needs memory for besides the replay buffer, known before anything is allocated."""
         ...
 
     @property

@@ -26,6 +26,7 @@ from adaqn.errors import ActorDiverged
 from adaqn.hyperparameters import Hyperparameters, grid
 from adaqn.networks import squashed_gaussian
 from adaqn.networks.network import Network
+from adaqn.replay.memory import Need
 from adaqn.replay.protocol import Batch
 
 
@@ -101,6 +102,12 @@ class SACAgent(EnsembleAgent):
     def parameter_bytes(self) -> int:
         """Those of the critics, and the actor with its two moments."""
         return super().parameter_bytes + 3 * 4 * self._actor.size
+
+    @property
+    def memory_needs(self) -> tuple[Need, ...]:
+        """Those of the critics and of the actor."""
+        actor = Need("the actor", 3 * 4 * self._actor.size, "take smaller layers for actor_hidden")
+        return *super().memory_needs, actor
 
     def _start(self, members: tuple[Hyperparameters, ...], seed: int) -> EnsembleRun:
         learning = start(self._program(members), members, self.discounts(members), seed)

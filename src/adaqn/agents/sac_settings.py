@@ -9,6 +9,7 @@ from adaqn.agents.catalogue import LeastSteps, setting, until_learning
 from adaqn.agents.evolution_settings import EvolutionSettings
 from adaqn.errors import UserError, count, number
 from adaqn.hyperparameters import ACTIVATIONS, OPTIMIZERS, Hyperparameters, layers_from_text
+from adaqn.limits import most
 from adaqn.selection import behaviour_rule, behaviour_rules, target_rule, target_rules
 
 AUTO = "auto"
@@ -59,7 +60,7 @@ class SACSettings(EvolutionSettings):
             "n_steps",
             "selection_interval",
         ):
-            set_field(name, count(name, getattr(self, name), low=1))
+            set_field(name, count(name, getattr(self, name), low=1, high=most(name)))
         if self.ent_coef != AUTO:
             set_field("ent_coef", number("ent_coef (auto, or a number)", self.ent_coef, low=0.0))
         if self.target_entropy != AUTO:

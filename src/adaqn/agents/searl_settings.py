@@ -8,6 +8,7 @@ from typing import Any
 from adaqn.agents.catalogue import LeastSteps, setting, until_learning
 from adaqn.agents.evolution_settings import EvolutionSettings
 from adaqn.errors import count, number
+from adaqn.limits import most
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +34,7 @@ class SEARLSettings(EvolutionSettings):
         checked: dict[str, Any] = {"gamma": number("gamma", self.gamma, 0.0, 1.0)}
         checked["learning_starts"] = count("learning_starts", self.learning_starts)
         for name in ("buffer_size", "batch_size", "train_freq", "target_update_interval", "n_steps"):
-            checked[name] = count(name, getattr(self, name), low=1)
+            checked[name] = count(name, getattr(self, name), low=1, high=most(name))
         for name, value in checked.items():
             object.__setattr__(self, name, value)
 

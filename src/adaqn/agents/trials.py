@@ -27,6 +27,7 @@ from adaqn.envs.environments import FinishedEpisode
 from adaqn.envs.spaces import require_discrete_actions
 from adaqn.errors import CheckpointError
 from adaqn.hyperparameters import Convolution, Hyperparameters
+from adaqn.replay.memory import Need
 from adaqn.replay.protocol import Batch
 from adaqn.space import SearchSpace
 
@@ -87,6 +88,13 @@ class TrialAgent:
     def parameter_bytes(self) -> int:
         """Those of the largest member that the space has, twice: for the trial under way and the best one."""
         return 2 * self._dqn.parameter_bytes
+
+    @property
+    def memory_needs(self) -> tuple[Need, ...]:
+        """The same, and one update of the trial under way."""
+        networks, batch = self._dqn.memory_needs
+        twice = "the largest network of the space, once for the trial under way and once for the best"
+        return networks._replace(what=twice, size=self.parameter_bytes), batch
 
     def describe(self) -> list[str]:
         """Which trials there will be."""

@@ -16,6 +16,7 @@ from adaqn.agents.catalogue import Population, Scheduled
 from adaqn.envs.making import observation_shape_of
 from adaqn.errors import UserError, count, unknown_name
 from adaqn.hyperparameters import Hyperparameters, grid, members_from
+from adaqn.limits import most
 from adaqn.space import SearchSpace, space_from
 
 CONFIG_VERSION = 1
@@ -46,7 +47,7 @@ class RunConfig:
     def __post_init__(self) -> None:
         set_field = lambda name, value: object.__setattr__(self, name, value)  # noqa: E731 (frozen)
         for name, low in (("steps", 1), ("seed", 0), ("n_envs", 1), ("eval_episodes", 1)):
-            set_field(name, count(name, getattr(self, name), low))
+            set_field(name, count(name, getattr(self, name), low, most(name)))
         for name in ("log_interval", "checkpoint_interval"):
             set_field(name, count(name, getattr(self, name), low=1))
         if self.eval_interval is not None:
@@ -65,6 +66,7 @@ class RunConfig:
         if version != CONFIG_VERSION:
             raise UserError(f"{source} has version {version!r}, but this adaqn reads version {CONFIG_VERSION}")
         _expand_grid(values, source)
+        _pick_member(values, source)
         names = [f.name for f in dataclasses.fields(cls)]
         for name in values:
             if name not in names:
@@ -159,6 +161,29 @@ def _expand_grid(values: dict[str, Any], source: str) -> None:
     if not isinstance(columns, Mapping):
         raise UserError(f"grid in {source} must map names to lists of values, but got {columns!r}")
     values["members"] = grid(**{str(name): column for name, column in columns.items()})
+
+
+def _pick_member(values: dict[str, Any], source: str) -> None:
+    """`member: 3` leaves that one of the members alone, as --member does; they are numbered from 0 on."""
+    given = values.pop("member", None)
+    if given is None:
+        return
+    index = count("member", given)
+    for name in ("space", "schedule"):
+        if values.get(name):
+            raise UserError(
+                f"member picks one of the members that {source} lists, but this run has a {name}, which says what "
+                "members become: leave one of the two out"
+            )
+    if not values.get("members"):
+        raise UserError(
+            f"member picks one of the members that {source} lists, but it lists none (those of a space are drawn "
+            "when a run begins)"
+        )
+    members = members_from(values["members"])
+    if index >= len(members):
+        raise UserError(f"member must be one of the {len(members)} there are, 0 to {len(members) - 1}, but got {given}")
+    values["members"] = members[index : index + 1]
 
 
 def population_from(members: Any, space: Any, schedule: Any) -> Population:

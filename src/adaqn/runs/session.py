@@ -25,6 +25,7 @@ class Output(NamedTuple):
 
     progress_bar: bool = False  # a live line
     console: bool = False  # header, live line, table of the members in the end
+    notes: tuple[str, ...] = ()  # lines for the header
 
 
 class RunSession:
@@ -123,7 +124,7 @@ class RunSession:
                     gamma=self.config.settings.gamma,
                     memory=Memory(self.trainer.replay.nbytes, self.trainer.agent.parameter_bytes),
                     run_directory=None if self.directory is None else self.directory.path,
-                    notes=self.trainer.agent.describe(),
+                    notes=[*self._output.notes, *self.trainer.agent.describe()],
                     conclusion=lambda: self.trainer.agent.conclude(self.trainer.state),
                 )
             ]
