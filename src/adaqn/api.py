@@ -29,7 +29,7 @@ from adaqn.runs.config import RunConfig, population_from
 from adaqn.runs.export import policy_path, write_policy
 from adaqn.runs.session import Output, RunSession
 from adaqn.runs.spaces import check_same_spaces, describe_spaces
-from adaqn.snapshot import Snapshot, read_snapshot, write_snapshot
+from adaqn.snapshot import Snapshot, read_snapshot, require_replaceable, write_snapshot
 from adaqn.space import SearchSpace
 from adaqn.training.callbacks import as_callback
 from adaqn.training.trainer import Trainer
@@ -170,7 +170,9 @@ class Model:
         called = as_callback(callback)
         called.bind(model)
         session.restore()
-        if not session.finished:
+        if session.finished:
+            session.close()
+        else:
             session.run([called], model=model)
         return model
 
@@ -250,9 +252,14 @@ class Model:
             )
         return make_environment(self._env_id, {**self._env_kwargs, **kwargs})
 
-    def save(self, path: str | Path) -> Path:
-        """Write the agent to one file (`.zip` is added), without its replay buffer; `load` reads it."""
+    def save(self, path: str | Path, *, force: bool = False) -> Path:
+        """Write the agent to one file (`.zip` is added), without its replay buffer; `load` reads it.
+
+        An agent that was saved there before is replaced; any other file only with `force`.
+        """
         file = _with_suffix(path)
+        if not force:
+            require_replaceable(file, "agent")
         file.parent.mkdir(parents=True, exist_ok=True)
         trainer = self._trainer
         arrays, agent = trainer.agent.to_arrays(trainer.state)

@@ -175,6 +175,7 @@ def resume(run_dir: Path, quiet: bool) -> int:
     """`adaqn resume`."""
     session, model = open_run(run_dir, None, Output(console=not quiet))
     if session.finished:
+        session.require_unused()
         print(f"{run_dir} is finished: nothing to resume (see its summary.json)")
         return 0
     session.restore()

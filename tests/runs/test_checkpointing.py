@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -8,11 +9,11 @@ import pytest
 
 from adaqn.checkpoint import CheckpointStore
 from adaqn.errors import CheckpointError
+from adaqn.exact_file import ExactFile
 from adaqn.runs.checkpointing import Checkpointer
 from adaqn.runs.config import RunConfig
 from adaqn.runs.directory import RunDirectory
 from adaqn.runs.recorders.composition import RunRecorders, recorders_for
-from adaqn.runs.recorders.exact_file import ExactFile
 from adaqn.training.observers import Observer
 
 EXACT = ("episodes.csv", "selection.csv", "members.jsonl")
@@ -63,16 +64,16 @@ def exact(path: Path) -> dict[str, bytes]:
 
 def test_it_saves_at_the_start_each_interval_and_the_end(tmp_path: Path, new_trainer: Any) -> None:
     store = Saves(tmp_path)
-    new_trainer(n_envs=2).run(100, [Checkpointer(store, 30)])
+    new_trainer(n_envs=2).run(100, [Checkpointer(store, 30, RunDirectory(tmp_path))])
     assert store.saved == [0, 30, 60, 90, 100]
     store = Saves(tmp_path / "b")
-    new_trainer(n_envs=7).run(100, [Checkpointer(store, 30)])
+    new_trainer(n_envs=7).run(100, [Checkpointer(store, 30, RunDirectory(tmp_path))])
     assert store.saved == [0, 35, 63, 91, 105]
 
 
 def test_it_saves_when_interrupted_also_by_somebody_after_it(tmp_path: Path, trainer: Any) -> None:
     store = Saves(tmp_path)
-    trainer.run(100, [Checkpointer(store, 1000), InterruptedAt(52)])
+    trainer.run(100, [Checkpointer(store, 1000, RunDirectory(tmp_path)), InterruptedAt(52)])
     assert store.saved == [0, 52]
 
 
@@ -83,7 +84,7 @@ def test_a_run_that_somebody_stopped_is_saved_once_at_its_end(tmp_path: Path, tr
                 trainer.stop("good enough")
 
     store = Saves(tmp_path)
-    trainer.run(100, [Checkpointer(store, 1000), Stops()])
+    trainer.run(100, [Checkpointer(store, 1000, RunDirectory(tmp_path)), Stops()])
     assert store.saved == [0, 52]
 
 
@@ -97,7 +98,7 @@ def test_after_an_error_the_last_checkpoint_stays(tmp_path: Path, trainer: Any) 
                 raise RuntimeError("half done")
 
     with pytest.raises(RuntimeError, match="half done"):
-        trainer.run(100, [Checkpointer(store, 30), Fails(52)])
+        trainer.run(100, [Checkpointer(store, 30, RunDirectory(tmp_path)), Fails(52)])
     assert store.saved == [0, 30]
 
 
@@ -110,9 +111,10 @@ def test_the_exact_files_are_synced_and_measured_before_a_checkpoint(
     monkeypatch.setattr(file, "sync", lambda: order.append("sync"))
     store = Saves(tmp_path / "checkpoint")
     monkeypatch.setattr(store, "save", lambda step, snapshot, replay: order.append(snapshot.meta["files"]))
-    Checkpointer(store, 30, [file]).on_start(trainer)
+    Checkpointer(store, 30, RunDirectory(tmp_path), [file]).on_start(trainer)
     file.close()
-    assert order == ["sync", {"episodes.csv": 19}]
+    digest = hashlib.sha256(b"step,return,length\n").hexdigest()
+    assert order == ["sync", {"episodes.csv": {"size": 19, "sha256": digest}}]
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,8 @@ from adaqn.training.observers import Episode
 
 
 class FakeAgent:
+    extra_tables: tuple[str, ...] = ()
+
     def generation(self, state: Any) -> int:
         return 0
 

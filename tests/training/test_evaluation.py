@@ -141,12 +141,14 @@ def test_the_log_goes_on_where_a_resumed_run_stands(tmp_path: Path) -> None:
     log.append(200, 0, 0, EvaluationResult((9.25, 0.0), (1, 2)))
     whole = "step,generation,member,return,length\n100,0,2,1.0,7\n100,0,2,4.5,8\n200,0,0,9.25,1\n200,0,0,0.0,2\n"
     assert path.read_text() == whole
+    log.close()
 
     path.write_text(whole + "300,0,0,1")  # torn
     resumed = EvaluationLog(path)
     assert resumed.open(150) == [2.75]
     assert path.read_text() == "".join(whole.splitlines(keepends=True)[:3])
     resumed.append(200, 0, 0, EvaluationResult((9.25, 0.0), (1, 2)))
+    resumed.close()
     assert path.read_text() == whole
 
 
@@ -155,9 +157,13 @@ def test_the_log_starts_anew_with_a_new_run_but_not_with_a_further_call(tmp_path
     log = EvaluationLog(path)
     log.open(0)
     log.append(100, 3, 0, EvaluationResult((1.0,), (7,)))
+    log.close()
     before = path.read_text()
     assert log.open(0) == []
     assert path.read_text() == before
+    log.append(200, 3, 0, EvaluationResult((2.0,), (9,)))
+    log.close()
+    assert path.read_text() == before + "200,3,0,2.0,9\n"
     assert EvaluationLog(path).open(0) == []
     assert path.read_text() == "step,generation,member,return,length\n"
 
