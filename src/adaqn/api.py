@@ -26,7 +26,7 @@ from adaqn.errors import CheckpointError, UserError, count
 from adaqn.hyperparameters import Hyperparameters
 from adaqn.replay.making import make_replay
 from adaqn.runs.config import RunConfig, population_from
-from adaqn.runs.export import policy_path, write_policy
+from adaqn.runs.export import policy_path, require_policy, write_policy
 from adaqn.runs.session import Output, RunSession
 from adaqn.runs.spaces import check_same_spaces, describe_spaces
 from adaqn.snapshot import Snapshot, read_snapshot, require_replaceable, write_snapshot
@@ -273,9 +273,14 @@ class Model:
         )
         return file
 
-    def export(self, path: str | Path) -> Path:
-        """Write the policy alone to one file (`.npz` is added), which `adaqn.exported_policy` runs without JAX."""
+    def export(self, path: str | Path, *, force: bool = False) -> Path:
+        """Write the policy alone to one file (`.npz` is added), which `adaqn.exported_policy` runs without JAX.
+
+        A policy that was exported there before is replaced; any other file only with `force`.
+        """
         file = policy_path(path)
+        if not force:
+            require_policy(file)
         weights = self._trainer.agent.policy_weights(self._trainer.state)
         write_policy(file, weights, self.observation_space, self.action_space, env=self._env_id, algo=self.algo)
         return file

@@ -212,7 +212,7 @@ def export(flags: argparse.Namespace) -> int:
     folder = flags.source if flags.source.is_dir() else flags.source.parent
     path = policy_path(folder / "policy.npz" if flags.output is None else flags.output)
     _require_free(path, flags.force)
-    print(_agent(flags.source).export(path))
+    print(_agent(flags.source).export(path, force=flags.force))
     return 0
 
 
