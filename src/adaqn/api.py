@@ -143,7 +143,7 @@ class Model:
         if run_dir is None:
             session = RunSession(config, trainer, output, directory=None)
         else:
-            session = RunSession.create(Path(run_dir), config, trainer, output, force=force)
+            session = RunSession.create(Path(run_dir), config, trainer, output, force=force, callbacks=[called])
         if fresh:
             trainer.begin(horizon=until)
         session.run([called], model=self)

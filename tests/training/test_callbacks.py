@@ -76,7 +76,7 @@ class FakeModel:
     """Pushes the cart to one side; it is better after `improves_at` steps, when it balances for a while."""
 
     def __init__(self, trainer: FakeTrainer, improves_at: int = 10**9) -> None:
-        self.trainer = trainer
+        self.trainer: Any = trainer
         self.improves_at = improves_at
         self.saved: list[tuple[int, str]] = []
         self.made: list[gymnasium.Env[Any, Any]] = []

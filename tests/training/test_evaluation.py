@@ -174,3 +174,10 @@ def test_a_file_that_is_no_log_is_not_touched(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="must begin with step,generation,member,return,length, but got precious"):
         EvaluationLog(path).open(5)
     assert path.read_text() == "precious"
+    path.write_text("step,generation,member,return,length\nten,0,0,1.0,5\n")
+    with pytest.raises(UserError, match=r"must hold numbers, but one of its lines is 'ten,0,0,1\.0,5'"):
+        EvaluationLog(path).check()
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(UserError, match="it is no log of evaluations, and was not overwritten"):
+        EvaluationLog(path).open(5)
+    assert path.read_bytes() == b"\xff\xfe\x00"

@@ -59,7 +59,7 @@ class Checkpointer(Observer):
         """Vouch for these too, as far as they are exact files of this run; each may have one writer."""
         for file in files:
             name = file.path.name
-            if name not in EXACT_FILES or not self._directory.holds(file.path):
+            if name not in EXACT_FILES or not self._directory.holds(file.path) or self._files.get(name) is file:
                 continue
             if name in self._written_by_observers:
                 raise UserError(

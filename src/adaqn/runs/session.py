@@ -50,15 +50,26 @@ class RunSession:
             )
 
     @classmethod
-    def create(cls, path: Path, config: RunConfig, trainer: Trainer, output: Output, force: bool = False) -> RunSession:
+    def create(
+        cls,
+        path: Path,
+        config: RunConfig,
+        trainer: Trainer,
+        output: Output,
+        force: bool = False,
+        callbacks: Sequence[Observer] = (),
+    ) -> RunSession:
         """A new run in a directory that does not hold one, or whose run is given up with `force`.
 
-        It is this process's alone until `run` is over or `close` was called.
+        It is this process's alone until `run` is over or `close` was called. `callbacks` are those that `run` will be
+        given, so that what is wrong with them is known before anything is removed.
         """
         text = config.to_yaml().encode()
         _require_memory(config, trainer)  # before there is a directory that would be in the way of a second try
         directory = RunDirectory(path)
         session = cls(config, trainer, output, directory)
+        assert session._recorders is not None
+        session._recorders.observers(callbacks)  # raises if they cannot be observers of one run
         RunLock(path).require_free()
         directory.require_room(force)  # before there is a lock in a directory that is none of ours
         directory.make()

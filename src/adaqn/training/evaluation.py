@@ -141,7 +141,13 @@ class EvaluationLog:
                 "no log of evaluations, and was not overwritten"
             )
         # A killed process can leave a torn last row; it is later than any checkpoint and will be made again.
-        return [row for row in rows if len(row) == len(EVALUATION_COLUMNS)]
+        rows = [row for row in rows if len(row) == len(EVALUATION_COLUMNS)]
+        for row in rows:
+            try:
+                _ = int(row[0]), float(row[3])
+            except ValueError:
+                raise UserError(f"{self.path} must hold numbers, but one of its lines is {','.join(row)!r}") from None
+        return rows
 
 
 def _lines(rows: Iterable[Iterable[object]]) -> str:
