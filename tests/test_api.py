@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -290,6 +291,33 @@ def test_a_loaded_agent_fills_its_buffer_before_it_learns(trained: AdaDQN, tmp_p
     loaded = AdaDQN.load(trained.save(tmp_path / "agent"))
     loaded.learn(QUICK["learning_starts"] + 10, reset_num_timesteps=False)
     assert loaded.trainer.updates == 10
+
+
+def test_save_replaces_an_agent_and_nothing_else(trained: AdaDQN, tmp_path: Path) -> None:
+    first = trained.save(tmp_path / "agent")
+    assert trained.save(tmp_path / "agent") == first
+    assert AdaDQN.load(first).num_timesteps == trained.num_timesteps
+    other = tmp_path / "weights.zip"
+    with zipfile.ZipFile(other, "w") as archive:
+        archive.writestr("policy.pth", b"of some other library")
+    (tmp_path / "link.zip").symlink_to(tmp_path / "nowhere")
+    before = other.read_bytes()
+    for name in ("weights", "link"):
+        with pytest.raises(UserError, match=rf"{name}.zip exists, but is no agent that adaqn saved, so it is not over"):
+            trained.save(tmp_path / name)
+    assert other.read_bytes() == before
+    assert AdaDQN.load(trained.save(other, force=True)).num_timesteps == trained.num_timesteps
+
+
+def test_export_replaces_a_policy_and_nothing_else(trained: AdaDQN, tmp_path: Path) -> None:
+    assert trained.export(tmp_path / "policy") == trained.export(tmp_path / "policy")
+    np.savez(tmp_path / "data.npz", mine=np.arange(3))
+    before = (tmp_path / "data.npz").read_bytes()
+    with pytest.raises(UserError, match=r"data.npz exists, but is no policy that adaqn exported, so it is not over"):
+        trained.export(tmp_path / "data")
+    assert (tmp_path / "data.npz").read_bytes() == before
+    trained.export(tmp_path / "data", force=True)
+    assert (tmp_path / "data.npz").read_bytes() == (tmp_path / "policy.npz").read_bytes()
 
 
 def test_load_for_another_environment_object(tmp_path: Path) -> None:

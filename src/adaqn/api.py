@@ -27,10 +27,10 @@ from adaqn.hyperparameters import Hyperparameters
 from adaqn.replay.making import make_replay
 from adaqn.replay.memory import require_room
 from adaqn.runs.config import RunConfig, population_from
-from adaqn.runs.export import policy_path, write_policy
+from adaqn.runs.export import policy_path, require_policy, write_policy
 from adaqn.runs.session import Output, RunSession
 from adaqn.runs.spaces import check_same_spaces, describe_spaces
-from adaqn.snapshot import Snapshot, read_snapshot, write_snapshot
+from adaqn.snapshot import Snapshot, read_snapshot, require_replaceable, write_snapshot
 from adaqn.space import SearchSpace
 from adaqn.training.callbacks import as_callback
 from adaqn.training.trainer import Trainer
@@ -146,7 +146,7 @@ class Model:
         if run_dir is None:
             session = RunSession(config, trainer, output, directory=None)
         else:
-            session = RunSession.create(Path(run_dir), config, trainer, output, force=force)
+            session = RunSession.create(Path(run_dir), config, trainer, output, force=force, callbacks=[called])
         if fresh:
             trainer.begin(horizon=until)
         session.run([called], model=self)
@@ -173,7 +173,9 @@ class Model:
         called = as_callback(callback)
         called.bind(model)
         session.restore()
-        if not session.finished:
+        if session.finished:
+            session.close()
+        else:
             session.run([called], model=model)
         return model
 
@@ -258,9 +260,14 @@ class Model:
             )
         return make_environment(self._env_id, {**self._env_kwargs, **kwargs})
 
-    def save(self, path: str | Path) -> Path:
-        """Write the agent to one file (`.zip` is added), without its replay buffer; `load` reads it."""
+    def save(self, path: str | Path, *, force: bool = False) -> Path:
+        """Write the agent to one file (`.zip` is added), without its replay buffer; `load` reads it.
+
+        An agent that was saved there before is replaced; any other file only with `force`.
+        """
         file = _with_suffix(path)
+        if not force:
+            require_replaceable(file, "agent")
         file.parent.mkdir(parents=True, exist_ok=True)
         trainer = self._trainer
         arrays, agent = trainer.agent.to_arrays(trainer.state)
@@ -274,9 +281,14 @@ class Model:
         )
         return file
 
-    def export(self, path: str | Path) -> Path:
-        """Write the policy alone to one file (`.npz` is added), which `adaqn.exported_policy` runs without JAX."""
+    def export(self, path: str | Path, *, force: bool = False) -> Path:
+        """Write the policy alone to one file (`.npz` is added), which `adaqn.exported_policy` runs without JAX.
+
+        A policy that was exported there before is replaced; any other file only with `force`.
+        """
         file = policy_path(path)
+        if not force:
+            require_policy(file)
         weights = self._trainer.agent.policy_weights(self._trainer.state)
         write_policy(file, weights, self.observation_space, self.action_space, env=self._env_id, algo=self.algo)
         return file

@@ -1,4 +1,12 @@
-"""The checkpoints of a run: the newest two, and the replay rows that they share, in segments that are written once."""
+"""The checkpoints of a run: the newest two, and the replay rows that they share, in segments that are written once.
+
+What damage can be survived: a checkpoint file that is torn, damaged or missing, and a segment that only one of the two
+checkpoints needs, leave the other one to go on from. A damaged segment that both need disables both. A copy of its own
+for each checkpoint would heal that, but a full buffer of Atari frames has 7 GB, which would have to be held twice and
+written again with every checkpoint; and as a segment is never touched after it was written, synced and renamed into
+place, only hardware or somebody's hand can damage it. The agent, its clock and its generators are in each checkpoint
+file, so evaluating, exporting and `from_run` still work: only the rows to go on from are lost.
+"""
 
 from __future__ import annotations
 
@@ -78,6 +86,7 @@ class CheckpointStore:
         if replay is not None and replay.added:
             raise ValueError(f"a checkpoint needs an empty replay to restore, this one has {replay.added} rows")
         steps = self.steps()
+        lost_rows: _LostRows | None = None
         for step in reversed(steps):
             try:
                 checkpoint = self._read_checkpoint(step)
@@ -87,6 +96,7 @@ class CheckpointStore:
                     self._read_segment(segment)
             except CheckpointError as error:
                 self._refused.add(step)
+                lost_rows = lost_rows or (error if isinstance(error, _LostRows) else None)
                 warnings.warn(f"the checkpoint of step {step} cannot be used: {error}", stacklevel=2)
                 continue
             for segment in checkpoint.segments:
@@ -95,6 +105,11 @@ class CheckpointStore:
             self._segments = checkpoint.segments
             return checkpoint.snapshot
         tried = f" that is whole (tried those of steps {', '.join(map(str, steps))})" if steps else ""
+        if lost_rows is not None:
+            tried += (
+                f": {lost_rows}, and checkpoints share such segments of the replay buffer; put the file back from a "
+                "copy to resume, or use the agent as it is: it can still be evaluated and exported"
+            )
         raise CheckpointError(f"there is no checkpoint in {self._directory}{tried}")
 
     @property
@@ -140,12 +155,15 @@ class CheckpointStore:
 
     def _read_segment(self, segment: Segment) -> dict[str, np.ndarray]:
         path = self._segment_directory / segment.name
-        with opened(path) as archive:
-            head, digest = read_head(archive, path, kind="segment")
-            if digest != segment.digest:
-                raise CheckpointError(f"{path} is not the segment that the checkpoint was written with")
-            rows = read_arrays(archive, path, head)
-        _check_row_count(path, rows, segment.last - segment.first)
+        try:
+            with opened(path) as archive:
+                head, digest = read_head(archive, path, kind="segment")
+                if digest != segment.digest:
+                    raise CheckpointError(f"{path} is not the segment that the checkpoint was written with")
+                rows = read_arrays(archive, path, head)
+            _check_row_count(path, rows, segment.last - segment.first)
+        except CheckpointError as error:
+            raise _LostRows(str(error)) from error
         return rows
 
     def _clean(self, newest: int) -> None:
@@ -165,6 +183,10 @@ class CheckpointStore:
                 break
         _delete_others(self._directory, r"step-\d{9,}\.zip", checkpoints)
         _delete_others(self._segment_directory, r"rows-\d{9,}-\d{9,}\.zip", needed)
+
+
+class _LostRows(CheckpointError):
+    """A segment cannot be used, though the checkpoint that names it can be read."""
 
 
 class _Checkpoint(NamedTuple):

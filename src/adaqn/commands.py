@@ -194,6 +194,7 @@ def resume(run_dir: Path, quiet: bool) -> int:
     """`adaqn resume`."""
     session, model = open_run(run_dir, None, Output(console=not quiet))
     if session.finished:
+        session.require_unused()
         print(f"{run_dir} is finished: nothing to resume (see its summary.json)")
         return 0
     session.restore()
@@ -230,7 +231,7 @@ def export(flags: argparse.Namespace) -> int:
     folder = flags.source if flags.source.is_dir() else flags.source.parent
     path = policy_path(folder / "policy.npz" if flags.output is None else flags.output)
     _require_free(path, flags.force)
-    print(_agent(flags.source).export(path))
+    print(_agent(flags.source).export(path, force=flags.force))
     return 0
 
 

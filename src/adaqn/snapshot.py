@@ -89,6 +89,20 @@ def read_snapshot(path: Path, kind: str) -> Snapshot:
         return Snapshot(read_arrays(archive, path, head), head["meta"])
 
 
+def require_replaceable(path: Path, kind: str) -> None:
+    """Raise if there is a file that is no snapshot of this kind: what somebody else wrote is not overwritten."""
+    if not os.path.lexists(path):
+        return
+    try:
+        with opened(path) as archive:
+            read_head(archive, path, kind)
+    except CheckpointError:
+        raise UserError(
+            f"{path} exists, but is no {kind} that adaqn saved, so it is not overwritten: remove it, or choose another "
+            "name"
+        ) from None
+
+
 class _HashedFile:
     """A file to write that learns the checksum of all that goes through."""
 

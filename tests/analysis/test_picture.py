@@ -116,6 +116,26 @@ def test_nothing_is_cut_off_or_lies_over_a_panel(
         assert not any(a.overlaps(b) for a, b in pairwise(named))
 
 
+def test_a_picture_that_somebody_else_put_there_is_kept(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", FOUR, updates=5, episodes=5)
+    Image.new("RGB", (2, 2)).save(run / "picture.png")
+    before = (run / "picture.png").read_bytes()
+    with pytest.raises(UserError, match=r"picture.png exists already, and adaqn did not draw it; add --force"):
+        draw_run(run)
+    assert (run / "picture.png").read_bytes() == before
+    draw_run(run, force=True)
+    assert png_size(run / "picture.png") > (1000, 800)
+    (run / "picture.png").rename(tmp_path / "kept.png")
+    (run / "picture.png").symlink_to(tmp_path / "kept.png")
+    kept = (tmp_path / "kept.png").stat()
+    draw_run(run)
+    assert not (run / "picture.png").is_symlink(), "nothing is drawn through a link"
+    assert (tmp_path / "kept.png").stat().st_mtime_ns == kept.st_mtime_ns
+    (run / "picture.png").write_text("no picture at all")
+    with pytest.raises(UserError, match="adaqn did not draw it"):
+        draw_run(run)
+
+
 def test_the_file_is_where_it_was_asked_for(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", FOUR, updates=5, episodes=5)
     assert draw_run(run) == run / "picture.png"
@@ -124,6 +144,7 @@ def test_the_file_is_where_it_was_asked_for(tmp_path: Path) -> None:
     other = draw_run(run, tmp_path / "new" / "other.png")
     assert other == tmp_path / "new" / "other.png"
     assert png_size(other) == (width, height)
+    assert draw_run(run) == run / "picture.png"  # it is drawn anew
     with pytest.raises(UserError, match=r"unknown suffix of a picture '\.txt'.*\.png"):
         draw_run(run, tmp_path / "picture.txt")
 

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adaqn.errors import UserError
+from adaqn.exact_file import ExactFile
 from adaqn.runs.directory import RunDirectory
 from adaqn.runs.reading import read_episodes, read_run
 from adaqn.runs.recorders.composition import recorders_for
-from adaqn.runs.recorders.exact_file import ExactFile
 from adaqn.runs.recorders.exact_tables import EpisodesRecorder
 from adaqn.training.observers import Episode, Observer
 

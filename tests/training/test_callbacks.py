@@ -28,6 +28,8 @@ from adaqn.training.observers import Episode
 
 
 class FakeAgent:
+    extra_tables: tuple[str, ...] = ()
+
     def generation(self, state: Any) -> int:
         return 0
 
@@ -74,7 +76,7 @@ class FakeModel:
     """Pushes the cart to one side; it is better after `improves_at` steps, when it balances for a while."""
 
     def __init__(self, trainer: FakeTrainer, improves_at: int = 10**9) -> None:
-        self.trainer = trainer
+        self.trainer: Any = trainer
         self.improves_at = improves_at
         self.saved: list[tuple[int, str]] = []
         self.made: list[gymnasium.Env[Any, Any]] = []
@@ -305,6 +307,29 @@ def test_the_best_is_known_from_the_log_of_the_policy_up_to_the_step_at_which_it
     assert resumed.best_mean_reward == 50.0
     assert [row.split(",")[0] for row in log.read_text().splitlines()[1:]] == ["10", "10", "20", "30", "40"]
     assert (tmp_path / "evaluations.csv").read_text() == of_members
+
+
+def test_what_somebody_else_wrote_is_not_overwritten_and_no_step_is_taken_first(tmp_path: Path) -> None:
+    (tmp_path / "evaluations.csv").write_text("step,score\n1,2\n")
+    (tmp_path / "best_model.zip").write_bytes(b"PK\x03\x04 of some other library")
+    (tmp_path / "rl_model_500_steps.zip").write_text("mine")
+    (tmp_path / "other_500_steps.zip").write_text("mine")
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    for callback, sentence in (
+        (EvalCallback(log_path=tmp_path), r"evaluations.csv must begin with .* but got step,score: .* not overwritten"),
+        (EvalCallback(best_model_save_path=tmp_path), "best_model.zip exists, but is no agent that adaqn saved"),
+        (CheckpointCallback(10, tmp_path), "rl_model_500_steps.zip exists, but is no agent that adaqn saved"),
+    ):
+        with pytest.raises(UserError, match=sentence):
+            callback.bind(FakeModel(FakeTrainer()))
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_where_members_are_evaluated_by_the_algorithm_the_policy_has_a_file_of_its_own(tmp_path: Path) -> None:
+    trainer = FakeTrainer()
+    trainer.agent.extra_tables = ("evaluations",)
+    run(EvalCallback(eval_freq=10, n_eval_episodes=1, log_path=tmp_path, verbose=0), 10, trainer)
+    assert [path.name for path in tmp_path.iterdir()] == ["policy_evaluations.csv"]
 
 
 def test_training_stops_at_the_evaluation_that_is_good_enough(capsys: pytest.CaptureFixture[str]) -> None:

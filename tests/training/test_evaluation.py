@@ -141,12 +141,14 @@ def test_the_log_goes_on_where_a_resumed_run_stands(tmp_path: Path) -> None:
     log.append(200, 0, 0, EvaluationResult((9.25, 0.0), (1, 2)))
     whole = "step,generation,member,return,length\n100,0,2,1.0,7\n100,0,2,4.5,8\n200,0,0,9.25,1\n200,0,0,0.0,2\n"
     assert path.read_text() == whole
+    log.close()
 
     path.write_text(whole + "300,0,0,1")  # torn
     resumed = EvaluationLog(path)
     assert resumed.open(150) == [2.75]
     assert path.read_text() == "".join(whole.splitlines(keepends=True)[:3])
     resumed.append(200, 0, 0, EvaluationResult((9.25, 0.0), (1, 2)))
+    resumed.close()
     assert path.read_text() == whole
 
 
@@ -155,9 +157,13 @@ def test_the_log_starts_anew_with_a_new_run_but_not_with_a_further_call(tmp_path
     log = EvaluationLog(path)
     log.open(0)
     log.append(100, 3, 0, EvaluationResult((1.0,), (7,)))
+    log.close()
     before = path.read_text()
     assert log.open(0) == []
     assert path.read_text() == before
+    log.append(200, 3, 0, EvaluationResult((2.0,), (9,)))
+    log.close()
+    assert path.read_text() == before + "200,3,0,2.0,9\n"
     assert EvaluationLog(path).open(0) == []
     assert path.read_text() == "step,generation,member,return,length\n"
 
@@ -168,3 +174,10 @@ def test_a_file_that_is_no_log_is_not_touched(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="must begin with step,generation,member,return,length, but got precious"):
         EvaluationLog(path).open(5)
     assert path.read_text() == "precious"
+    path.write_text("step,generation,member,return,length\nten,0,0,1.0,5\n")
+    with pytest.raises(UserError, match=r"must hold numbers, but one of its lines is 'ten,0,0,1\.0,5'"):
+        EvaluationLog(path).check()
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(UserError, match="it is no log of evaluations, and was not overwritten"):
+        EvaluationLog(path).open(5)
+    assert path.read_bytes() == b"\xff\xfe\x00"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,16 +13,19 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 from numpy.typing import NDArray
+from PIL import Image
 
 from adaqn.errors import UserError, unknown_name
 from adaqn.hyperparameters import Hyperparameters
 from adaqn.runs.labels import member_labels
 from adaqn.runs.reading import Episodes, RunData, Selections, member_of, read_run
+from adaqn.snapshot import replacing
 
 BINS = 120  # along the steps, in the strip of targets
 POINTS = 480  # of all loss curves together: many long curves would hide one another
 NAMED_ROWS = 24  # members that a legend and an axis have room for
 LONGEST_LABEL = 44
+SOFTWARE = "adaqn"  # the entry of a PNG by which our pictures are known
 
 Colour = tuple[float, float, float]
 
@@ -30,18 +34,32 @@ def draw_run(run_directory: Path, output: Path | None = None, force: bool = Fals
     """Draw a run, also one that still goes on, to `picture.png` in its directory, each time anew, or to a file."""
     run = read_run(run_directory)
     path = run.path / "picture.png" if output is None else Path(output)
-    if output is not None and path.exists() and not force:
-        raise UserError(f"{path} exists already; add --force to overwrite it, or name another file")
+    if os.path.lexists(path) and not force:
+        if output is not None:
+            raise UserError(f"{path} exists already; add --force to overwrite it, or name another file")
+        if not _drawn_here(path):
+            raise UserError(f"{path} exists already, and adaqn did not draw it; add --force, or name another file")
     figure = picture_of(run)
     allowed = FigureCanvasAgg(figure).get_supported_filetypes()
     if path.suffix.lstrip(".") not in allowed:
         raise unknown_name("suffix of a picture", path.suffix, [f".{kind}" for kind in allowed])
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path)
     except OSError as error:
         raise UserError(f"cannot write {path}: {error.strerror or error}") from error
+    kind = path.suffix.lstrip(".")
+    with replacing(path) as file:
+        figure.savefig(file, format=kind, metadata={"Software": SOFTWARE} if kind == "png" else None)
     return path
+
+
+def _drawn_here(path: Path) -> bool:
+    """Whether a file is a picture that this module drew."""
+    try:
+        with Image.open(path) as image:
+            return image.info.get("Software") == SOFTWARE
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):
+        return False
 
 
 def picture_of(run: RunData) -> Figure:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,6 +13,7 @@ from adaqn.replay.memory import require_memory
 from adaqn.runs.config import RunConfig, read_config
 from adaqn.runs.console import ConsoleReporter, DivergenceWarning, Memory, ProgressLine
 from adaqn.runs.directory import RunDirectory
+from adaqn.runs.lock import RunLock
 from adaqn.runs.recorders.composition import RunRecorders, recorders_for
 from adaqn.snapshot import replacing
 from adaqn.training.callbacks import EvalCallback, Model
@@ -36,6 +38,7 @@ class RunSession:
         self.trainer = trainer
         self.directory = directory
         self._output = output
+        self._lock: RunLock | None = None  # while this process may write the directory
         self._recorders: RunRecorders | None = None
         if directory is not None:
             self._recorders = recorders_for(
@@ -48,14 +51,34 @@ class RunSession:
             )
 
     @classmethod
-    def create(cls, path: Path, config: RunConfig, trainer: Trainer, output: Output, force: bool = False) -> RunSession:
-        """A new run in a directory that does not hold one, or whose run is given up with `force`."""
+    def create(
+        cls,
+        path: Path,
+        config: RunConfig,
+        trainer: Trainer,
+        output: Output,
+        force: bool = False,
+        callbacks: Sequence[Observer] = (),
+    ) -> RunSession:
+        """A new run in a directory that does not hold one, or whose run is given up with `force`.
+
+        It is this process's alone until `run` is over or `close` was called. `callbacks` are those that `run` will be
+        given, so that what is wrong with them is known before anything is removed.
+        """
         text = config.to_yaml().encode()
         _require_memory(config, trainer)  # before there is a directory that would be in the way of a second try
-        directory = RunDirectory.create(path, force)
-        with replacing(directory.config) as file:
-            file.write(text)
-        return cls(config, trainer, output, directory)
+        directory = RunDirectory(path)
+        session = cls(config, trainer, output, directory)
+        assert session._recorders is not None
+        session._recorders.observers(callbacks)  # raises if they cannot be observers of one run
+        RunLock(path).require_free()
+        directory.require_room(force)  # before there is a lock in a directory that is none of ours
+        directory.make()
+        with session._locked():
+            RunDirectory.create(path, force)
+            with replacing(directory.config) as file:
+                file.write(text)
+        return session
 
     @classmethod
     def open(cls, path: Path, config: RunConfig, trainer: Trainer, output: Output) -> RunSession:
@@ -74,12 +97,51 @@ class RunSession:
         return self.directory is not None and self.directory.finished
 
     def restore(self) -> None:
-        """Put the trainer where the newest whole checkpoint stood."""
-        assert self._recorders is not None, "only a run with a directory can be restored"
-        self._recorders.checkpointer.restore(self.trainer)
+        """Put the trainer where the newest whole checkpoint stood; the directory is left as it is.
+
+        From then on it is this process's alone, until `run` is over or `close` was called. A finished run is only
+        read.
+        """
+        assert self._recorders is not None and self.directory is not None, "only a run with a directory can be restored"
+        if self.finished:
+            self.require_unused()
+            self._recorders.checkpointer.restore(self.trainer)
+            return
+        with self._locked():
+            self.directory.require_no_links()
+            self._recorders.checkpointer.restore(self.trainer)
+
+    def require_unused(self) -> None:
+        """Raise if some process is still writing the run."""
+        if self.directory is not None:
+            RunLock(self.directory.path).require_free()
+
+    def close(self) -> None:
+        """Let others write the directory."""
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Take the lock, and keep it unless something goes wrong within."""
+        assert self.directory is not None
+        self._lock = RunLock(self.directory.path)
+        self._lock.acquire()
+        try:
+            yield
+        except BaseException:
+            self.close()
+            raise
 
     def run(self, callbacks: Sequence[Observer], model: Model) -> None:
         """Train to the end; SIGINT and SIGTERM end it after a whole step, ready to be resumed if it has a directory."""
+        try:
+            self._run(callbacks, model)
+        finally:
+            self.close()
+
+    def _run(self, callbacks: Sequence[Observer], model: Model) -> None:
         trainer, config = self.trainer, self.config
         if trainer.clock.step == 0:
             _require_memory(config, trainer)
@@ -101,13 +163,10 @@ class RunSession:
     def _evaluation(self, model: Model) -> list[Observer]:
         if self.config.eval_interval is None:
             return []
-        # Where members are evaluated one by one, the usual table is theirs.
-        evaluated = "evaluations" in self.trainer.agent.extra_tables
         callback = EvalCallback(
             n_eval_episodes=self.config.eval_episodes,
             eval_freq=self.config.eval_interval,
             log_path=None if self.directory is None else self.directory.path,
-            log_name="policy_evaluations.csv" if evaluated else "evaluations.csv",
             best_model_save_path=None if self.directory is None else self.directory.path,
             seed=self.config.seed,
             verbose=int(self._output.console),

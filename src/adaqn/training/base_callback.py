@@ -15,11 +15,15 @@ from adaqn.training.evaluation import Policy
 from adaqn.training.observers import Episode, Observer
 
 if TYPE_CHECKING:
+    from adaqn.exact_file import ExactFile
     from adaqn.training.trainer import Trainer
 
 
 class Model(Policy, Protocol):
     """What callbacks need of the public classes."""
+
+    @property
+    def trainer(self) -> Trainer: ...
 
     def save(self, path: str | Path) -> Any: ...
 
@@ -107,6 +111,9 @@ class CallbackList(BaseCallback):
         super().bind(model)
         for callback in self.callbacks:
             callback.bind(model)
+
+    def exact_files(self) -> Sequence[ExactFile]:
+        return [file for callback in self.callbacks for file in callback.exact_files()]
 
     def on_start(self, trainer: Trainer) -> None:
         for callback in self.callbacks:

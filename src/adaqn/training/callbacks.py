@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import glob
 import math
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,10 +13,12 @@ import gymnasium
 import numpy as np
 
 from adaqn.errors import UserError, count, number
+from adaqn.snapshot import require_replaceable
 from adaqn.training.base_callback import BaseCallback, CallbackList, FunctionCallback, Model, as_callback
 from adaqn.training.evaluation import EvaluationLog, EvaluationResult, episode_seed, evaluate_policy
 
 if TYPE_CHECKING:
+    from adaqn.exact_file import ExactFile
     from adaqn.training.trainer import Trainer
 
 __all__ = [
@@ -35,8 +39,10 @@ class EvalCallback(BaseCallback):
     The seed and the step decide the episodes, so evaluating changes nothing in training and repeats exactly.
     `eval_env` is by default a fresh environment of the training's kind. `log_path` is a directory, for
     example the run's: its `evaluations.csv` gets a row per episode, and rows that a former run left there for
-    later steps are dropped. `best_model_save_path` is one too: whenever the mean return is the best so far,
-    it gets `best_model.zip`, and `callback_on_new_best` is called.
+    later steps are dropped. Where that is the table of an algorithm which evaluates its members itself (SEARL),
+    the default is `policy_evaluations.csv`; `log_name` gives another. `best_model_save_path` is a directory too:
+    whenever the mean return is the best so far, it gets `best_model.zip`, and `callback_on_new_best` is called.
+    A file of these names that no callback wrote is not overwritten: training is refused before it begins.
     """
 
     def __init__(
@@ -47,7 +53,7 @@ class EvalCallback(BaseCallback):
         n_eval_episodes: int = 5,
         eval_freq: int = 10_000,
         log_path: str | os.PathLike[str] | None = None,
-        log_name: str = "evaluations.csv",
+        log_name: str | None = None,
         best_model_save_path: str | os.PathLike[str] | None = None,
         deterministic: bool = True,
         seed: int = 0,
@@ -65,14 +71,28 @@ class EvalCallback(BaseCallback):
         self.seed = seed
         self.best_mean_reward = -math.inf
         self.last_mean_reward = -math.inf
-        self._log = None if log_path is None else EvaluationLog(Path(log_path) / log_name)
+        self._log_path = None if log_path is None else Path(log_path)
+        self._log_name = log_name
+        self._log: EvaluationLog | None = None  # known when the algorithm is
         self._owns_env = eval_env is None
         self._evaluated = 0  # step up to which every due evaluation was made
 
     def bind(self, model: Model) -> None:
         super().bind(model)
+        if self._log is None and self._log_path is not None:
+            members_evaluated = "evaluations" in model.trainer.agent.extra_tables
+            usual = "policy_evaluations.csv" if members_evaluated else "evaluations.csv"
+            self._log = EvaluationLog(self._log_path / (usual if self._log_name is None else self._log_name))
+        if self._log is not None:
+            self._log.check()
+        if self.best_model_save_path is not None:
+            require_replaceable(self.best_model_save_path / "best_model.zip", "agent")
         if self.callback_on_new_best is not None:
             self.callback_on_new_best.bind(model)
+
+    def exact_files(self) -> Sequence[ExactFile]:
+        nested = () if self.callback_on_new_best is None else self.callback_on_new_best.exact_files()
+        return [*([] if self._log is None else [self._log.file]), *nested]
 
     def on_start(self, trainer: Trainer) -> None:
         super().on_start(trainer)
@@ -125,12 +145,17 @@ class EvalCallback(BaseCallback):
         if self._owns_env and self.eval_env is not None:
             self.eval_env.close()
             self.eval_env = None
+        if self._log is not None:
+            self._log.close()
         if self.callback_on_new_best is not None:
             self.callback_on_new_best.on_close(trainer)
 
 
 class CheckpointCallback(BaseCallback):
-    """Save the model every `save_freq` environment steps, as `<name_prefix>_<step>_steps.zip`."""
+    """Save the model every `save_freq` environment steps, as `<name_prefix>_<step>_steps.zip`.
+
+    A file of such a name that no agent was saved to is not overwritten: training is refused before it begins.
+    """
 
     def __init__(
         self,
@@ -144,6 +169,11 @@ class CheckpointCallback(BaseCallback):
         self.save_path = Path(save_path)
         self.name_prefix = name_prefix
         self._saved = 0  # step up to which every due model was saved
+
+    def bind(self, model: Model) -> None:
+        super().bind(model)
+        for path in self.save_path.glob(f"{glob.escape(self.name_prefix)}_*_steps.zip"):
+            require_replaceable(path, "agent")
 
     def _on_training_start(self) -> None:
         self._saved = self.num_timesteps

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from adaqn.agents.events import Event
+    from adaqn.exact_file import ExactFile
     from adaqn.training.trainer import Trainer
 
 
@@ -23,6 +25,10 @@ class Observer:
     An observer reads the trainer but changes nothing that learning depends on, so that who listens changes no
     result. It may call `trainer.stop(reason)`: the run then ends after the current step.
     """
+
+    def exact_files(self) -> Sequence[ExactFile]:
+        """The files it writes, of which those in the run directory are part of what a checkpoint promises."""
+        return ()
 
     def on_start(self, trainer: Trainer) -> None:
         """Before the first step of this call of `learn`, also after a resume."""

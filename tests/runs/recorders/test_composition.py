@@ -19,6 +19,8 @@ def test_a_run_leaves_the_files_of_its_directory(tmp_path: Path, trainer: Any) -
     names = {"episodes.csv", "selection.csv", "members.jsonl", "progress.csv", "summary.json"}
     assert {path.name for path in tmp_path.iterdir()} == names | {"tensorboard", "checkpoint"}
     # All of them are known to be a run's own.
+    config = RunConfig.from_dict({"env": "CartPole-v1", "steps": 5_000})
+    (tmp_path / "config.yaml").write_text(config.to_yaml())
     RunDirectory.create(tmp_path, force=True)
     assert list(tmp_path.iterdir()) == []
 

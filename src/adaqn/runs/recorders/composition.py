@@ -6,10 +6,10 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from adaqn.checkpoint import CheckpointStore
+from adaqn.exact_file import ExactFile
 from adaqn.runs.checkpointing import Checkpointer
 from adaqn.runs.config import RunConfig
 from adaqn.runs.directory import RunDirectory
-from adaqn.runs.recorders.exact_file import ExactFile
 from adaqn.runs.recorders.exact_tables import (
     EpisodesRecorder,
     EvaluationsRecorder,
@@ -37,8 +37,9 @@ class RunRecorders:
         """All observers of the run.
 
         A checkpoint counts on what everybody else did for its step, so it is made after them; the run is
-        finished only when its last checkpoint is there.
+        finished only when its last checkpoint is there. What callbacks write to the run directory is exact too.
         """
+        self.checkpointer.include([file for callback in callbacks for file in callback.exact_files()])
         return [*self.recorders, *callbacks, self.checkpointer, self.summary]
 
 
@@ -71,6 +72,7 @@ def recorders_for(
         checkpointer=Checkpointer(
             CheckpointStore(directory.checkpoint),
             checkpoint_interval,
+            directory,
             [table.file for table in tables],
             stopwatch,
             config,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from adaqn.agents.events import Event, Generation, MemberEvaluation, Newcomer, TargetUpdate, TrialEnd
-from adaqn.runs.recorders.exact_file import ExactFile
+from adaqn.exact_file import NOTHING, ExactFile
 from adaqn.training.observers import Episode, Observer
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class ExactRecorder(Observer):
 
     def on_start(self, trainer: Trainer) -> None:
         """Begin the file, unless this is a resumption."""
-        if self.file.size == 0:
+        if self.file.written == NOTHING:
             self.file.append(self.first_line(trainer))
 
     def on_close(self, trainer: Trainer) -> None:
