@@ -97,6 +97,27 @@ class CheckpointStore:
         tried = f" that is whole (tried those of steps {', '.join(map(str, steps))})" if steps else ""
         raise CheckpointError(f"there is no checkpoint in {self._directory}{tried}")
 
+    def save_end(self, step: int, snapshot: Snapshot) -> None:
+        """Keep the state at the end of the run, without its replay, beside the checkpoint of its last step."""
+        write_snapshot(self._end, Snapshot(snapshot.arrays, {"step": step, "snapshot": snapshot.meta}), kind="end")
+
+    def load_newest_state(self) -> Snapshot:
+        """The newest state without its replay: that of the end, if the run has one, or of the newest checkpoint."""
+        if self._end.exists():
+            try:
+                arrays, meta = read_snapshot(self._end, kind="end")
+                step, snapshot = int(meta["step"]), Snapshot(arrays, dict(meta["snapshot"]))
+            except (CheckpointError, KeyError, TypeError, ValueError) as error:
+                warnings.warn(f"the state at the end of the run cannot be used: {error}", stacklevel=2)
+            else:
+                if step >= max(self.steps(), default=0):  # else the run has been extended since
+                    return snapshot
+        return self.load(replay=None)
+
+    @property
+    def _end(self) -> Path:
+        return self._directory / "end.zip"
+
     @property
     def _segment_directory(self) -> Path:
         return self._directory / "segments"

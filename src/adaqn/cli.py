@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 _COMMANDS = {
     "train": "train an agent that tunes itself",
-    "resume": "go on with a run that was interrupted",
+    "resume": "go on with a run that was interrupted, or extend a finished one",
     "evaluate": "play episodes with a trained agent, and film them if you like",
     "schedule": "turn the history of a run's target member into a schedule of hyperparameters",
     "picture": "draw a run: learning curve, losses, which member was target when",
@@ -132,14 +132,27 @@ def _train(arguments: list[str]) -> int:
 
 
 def _resume(arguments: list[str]) -> int:
-    parser = _Parser(prog="adaqn resume", description="Go on with a run that was interrupted, exactly where it was.")
+    parser = _Parser(
+        prog="adaqn resume",
+        description="Go on with a run that was interrupted, exactly where it was, or give a run another end.",
+    )
     parser.add_argument("run_dir", metavar="DIR", type=Path, help="the run's directory")
+    parser.add_argument(
+        "--steps",
+        type=int,
+        metavar="N",
+        help="train until N environment steps have been taken, also if the run is finished (default: as it was begun); "
+        "schedules that last until the end of the run keep the end they had",
+    )
+    parser.add_argument(
+        "--stretch-schedules", action="store_true", help="with --steps: from here on, they refer to the new end"
+    )
     parser.add_argument("--quiet", action="store_true", help="print nothing but errors")
     parsed = parser.parse_strictly(arguments)
     _use_one_thread()
     from adaqn import commands
 
-    return commands.resume(parsed.run_dir, quiet=parsed.quiet)
+    return commands.resume(parsed.run_dir, parsed.quiet, parsed.steps, parsed.stretch_schedules)
 
 
 def _evaluate(arguments: list[str]) -> int:

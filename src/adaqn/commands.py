@@ -26,6 +26,7 @@ _RUN_FLAGS = {
     "env": (str, "the environment's Gymnasium id"),
     "algo": (str, "the algorithm"),
     "steps": (int, "environment steps to train for"),
+    "horizon": (int, "end that schedules lasting until the end of the run refer to (default: the steps)"),
     "seed": (int, "decides everything that is random"),
     "n_envs": (int, "environments that are stepped side by side"),
     "log_interval": (int, "steps between two rows of progress.csv"),
@@ -171,11 +172,11 @@ def _value(name: str, text: str) -> Any:
     return layers_from_text(text) if name == "hidden" else yaml_value(f"the value of {name} in --grid", text)
 
 
-def resume(run_dir: Path, quiet: bool) -> int:
+def resume(run_dir: Path, quiet: bool, steps: int | None = None, stretch_schedules: bool = False) -> int:
     """`adaqn resume`."""
-    session, model = open_run(run_dir, None, Output(console=not quiet))
+    session, model = open_run(run_dir, None, Output(console=not quiet), steps, stretch_schedules)
     if session.finished:
-        print(f"{run_dir} is finished: nothing to resume (see its summary.json)")
+        print(f"{run_dir} is finished: nothing to resume (see its summary.json; --steps extends it)")
         return 0
     session.restore()
     return _run(session, model)

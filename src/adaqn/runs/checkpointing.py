@@ -6,7 +6,7 @@ import os
 import platform
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Checkpointer(Observer):
-    """Saves at the start, every `interval` environment steps, when interrupted and at the end.
+    """Saves at the start, every `interval` environment steps, when interrupted and at the last step.
 
     It must come after all observers that write the exact files, so that a checkpoint finds their lines.
     """
@@ -46,10 +46,11 @@ class Checkpointer(Observer):
         self._seen = 0  # the last step that was looked at
         self._saved: int | None = None  # the last step that was saved
 
-    def restore(self, trainer: Trainer) -> bool:
+    def restore(self, trainer: Trainer, accept: Callable[[], None] = lambda: None, finished: bool = False) -> bool:
         """Put a fresh trainer and the files where the newest whole checkpoint stood.
 
-        The answer is False for a run that was killed before its first checkpoint: it begins anew.
+        `accept` is called when all has been checked and nothing has been written yet. The files of a finished run stay
+        as they are. The answer is False for a run that was killed before its first checkpoint: it begins anew.
         """
         if not self._store.steps() and all(_lines(file) <= 1 for file in self._files):
             sizes: dict[str, int] = {}
@@ -63,15 +64,18 @@ class Checkpointer(Observer):
             trainer.restore(snapshot)
             self._stopwatch.set(float(snapshot.meta.get("elapsed", 0.0)))
             restored = True
-        for file in self._files:
+        accept()
+        for file in () if finished else self._files:
             file.truncate(sizes.get(file.path.name, 0))
         return restored
 
     def _check_config(self, snapshot: Snapshot) -> None:
-        if self._config is not None and (changed := self._config.differences(snapshot.meta.get("config") or {})):
+        if self._config is None:
+            return
+        if changed := self._config.differences(snapshot.meta.get("config") or {}, int(snapshot.meta.get("step", 0))):
             raise CheckpointError(
                 f"config.yaml was changed after the checkpoint was written ({', '.join(changed)}); "
-                "put it back to resume, or train it as a new run"
+                "put it back to resume (`adaqn resume --steps` gives a run another end), or train it as a new run"
             )
 
     def on_start(self, trainer: Trainer) -> None:
@@ -87,9 +91,16 @@ class Checkpointer(Observer):
             self._save(trainer)
         self._seen = step
 
-    def on_finish(self, trainer: Trainer) -> None:
-        """Save the end, when the last updates have been made."""
+    def on_last_step(self, trainer: Trainer) -> None:
+        """Save the run as it is before its last updates, from where it can be extended.
+
+        A longer run makes the last of these updates and its next action in one program.
+        """
         self._save(trainer)
+
+    def on_finish(self, trainer: Trainer) -> None:
+        """Save the end, when the last updates have been made, for those who use the agent."""
+        self._store.save_end(trainer.clock.step, trainer.snapshot())
 
     def on_close(self, trainer: Trainer) -> None:
         """Save a run that was interrupted.
@@ -107,7 +118,12 @@ class Checkpointer(Observer):
         snapshot = trainer.snapshot()
         sizes = {file.path.name: file.size for file in self._files}
         config = None if self._config is None else self._config.to_dict()
-        meta = snapshot.meta | {"files": sizes, "elapsed": self._stopwatch.elapsed, "config": config}
+        meta = snapshot.meta | {
+            "step": trainer.clock.step,
+            "files": sizes,
+            "elapsed": self._stopwatch.elapsed,
+            "config": config,
+        }
         meta |= {"spaces": _spaces(trainer), "platform": platform_facts()}
         self._store.save(trainer.clock.step, Snapshot(snapshot.arrays, meta), trainer.replay)
         self._saved = trainer.clock.step

@@ -19,7 +19,7 @@ _WRITTEN = (
     (".", r"best_model\.zip|picture\.png|policy\.npz|schedule\.yaml|video\.mp4|(policy_)?evaluations\.csv\.new"),
     (".", r"\.(summary\.json|config\.yaml|progress\.csv|best_model\.zip)\.\d+\.tmp"),
     ("tensorboard", r"events\.out\.tfevents\..+"),
-    ("checkpoint", r"step-\d+\.zip|\.step-\d+\.zip\.\d+\.tmp"),
+    ("checkpoint", r"(step-\d+|end)\.zip|\.(step-\d+|end)\.zip\.\d+\.tmp"),
     ("checkpoint/segments", r"rows-\d+-\d+\.zip|\.rows-\d+-\d+\.zip\.\d+\.tmp"),
 )
 

@@ -7,11 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from adaqn.errors import EnvironmentFault
+from adaqn.checkpoint import CheckpointStore
+from adaqn.errors import EnvironmentFault, count
 from adaqn.replay.memory import require_memory
 from adaqn.runs.config import RunConfig, read_config
 from adaqn.runs.console import ConsoleReporter, DivergenceWarning, Memory, ProgressLine
 from adaqn.runs.directory import RunDirectory
+from adaqn.runs.horizons import extended
 from adaqn.runs.recorders.composition import RunRecorders, recorders_for
 from adaqn.snapshot import replacing
 from adaqn.training.callbacks import EvalCallback, Model
@@ -30,11 +32,19 @@ class Output(NamedTuple):
 class RunSession:
     """One run that is going on in this process."""
 
-    def __init__(self, config: RunConfig, trainer: Trainer, output: Output, directory: RunDirectory | None) -> None:
+    def __init__(
+        self,
+        config: RunConfig,
+        trainer: Trainer,
+        output: Output,
+        directory: RunDirectory | None,
+        extends: bool = False,  # the run is given another end than the one in its directory
+    ) -> None:
         self.config = config
         self.trainer = trainer
         self.directory = directory
         self._output = output
+        self._extends = extends
         self._recorders: RunRecorders | None = None
         if directory is not None:
             self._recorders = recorders_for(
@@ -57,9 +67,9 @@ class RunSession:
         return cls(config, trainer, output, directory)
 
     @classmethod
-    def open(cls, path: Path, config: RunConfig, trainer: Trainer, output: Output) -> RunSession:
+    def open(cls, path: Path, config: RunConfig, trainer: Trainer, output: Output, extends: bool = False) -> RunSession:
         """A run that exists; call `restore` to stand where it stood."""
-        return cls(config, trainer, output, RunDirectory.open(path))
+        return cls(config, trainer, output, RunDirectory.open(path), extends)
 
     @staticmethod
     def read_config(path: Path) -> RunConfig:
@@ -67,22 +77,48 @@ class RunSession:
         file = RunDirectory.open(path).config
         return RunConfig.from_dict(read_config(file), str(file))
 
+    @staticmethod
+    def new_end(path: Path, config: RunConfig, steps: int, stretch_schedules: bool) -> tuple[RunConfig, bool]:
+        """The configuration of a run that exists with another end, and whether that leaves anything to train."""
+        directory = RunDirectory.open(path)
+        done = max(CheckpointStore(directory.checkpoint).steps(), default=0)
+        steps = count("steps", steps, low=1)
+        if directory.finished and steps == config.steps and done >= steps:
+            return config, False
+        return extended(config, steps, done, stretch_schedules), True
+
     @property
     def finished(self) -> bool:
         """Whether the run went its whole way."""
-        return self.directory is not None and self.directory.finished
+        return self.directory is not None and self.directory.finished and not self._extends
 
     def restore(self) -> None:
-        """Put the trainer where the newest whole checkpoint stood."""
+        """Put the trainer where the newest whole checkpoint stood; a finished run stands at its end."""
         assert self._recorders is not None, "only a run with a directory can be restored"
-        self._recorders.checkpointer.restore(self.trainer)
+        if self._extends:
+            _require_memory(self.config, self.trainer)
+        self._recorders.checkpointer.restore(self.trainer, self._begin_extension, self.finished)
+        if self.finished:
+            self.trainer.run(self.trainer.clock.step)  # the last updates, which the checkpoint comes before
+
+    def _begin_extension(self) -> None:
+        """Make an extended run unfinished, and then its configuration that of the whole run."""
+        if not self._extends:
+            return
+        assert self.directory is not None, "only a run with a directory can be extended"
+        text = self.config.to_yaml().encode()
+        self.directory.summary.unlink(missing_ok=True)
+        with replacing(self.directory.config) as file:
+            file.write(text)
+        self._extends = False
 
     def run(self, callbacks: Sequence[Observer], model: Model) -> None:
         """Train to the end; SIGINT and SIGTERM end it after a whole step, ready to be resumed if it has a directory."""
         trainer, config = self.trainer, self.config
         if trainer.clock.step == 0:
             _require_memory(config, trainer)
-        trainer.clock = trainer.clock._replace(horizon=trainer.clock.horizon or config.steps)
+        trainer.clock = trainer.clock._replace(horizon=trainer.clock.horizon or config.horizons[0][1])
+        trainer.horizons = () if config.horizon is None else config.horizons
         observers = [*callbacks, *self._evaluation(model), *self._display()]
         if self._recorders is not None:
             observers = self._recorders.observers(observers)

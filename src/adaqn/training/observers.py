@@ -36,6 +36,9 @@ class Observer:
     def on_event(self, trainer: Trainer, event: Event) -> None:
         """After something periodic happened: a target update, a generation, a new trial."""
 
+    def on_last_step(self, trainer: Trainer) -> None:
+        """After the last step, before the updates that are due for it."""
+
     def on_finish(self, trainer: Trainer) -> None:
         """After the last step, when all updates that were due have been made."""
 

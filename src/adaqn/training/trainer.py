@@ -32,6 +32,7 @@ class Trainer:
         self._agent_rng, self._environment_rng, self._replay_rng = map(np.random.default_rng, others)
         self.state: Any = agent.init(int(for_weights.generate_state(1)[0]))
         self.clock = Clock()
+        self.horizons: tuple[tuple[int, int], ...] = ()  # (step, horizon from there on), if it is not one for all
         self.updates = 0
         self.episodes = 0
         self.recent_episodes: deque[Episode] = deque(maxlen=RECENT)
@@ -85,12 +86,18 @@ class Trainer:
                 actions = self._settle(observers, act=True)
                 if actions is not None:
                     self._step(actions, observers)
-            if not self.interrupted and self._settle(observers, act=False) is not None:
-                for observer in observers:
-                    observer.on_finish(self)
+            if not self.interrupted:
+                self._finish(observers)
         finally:
             for observer in observers:
                 observer.on_close(self)
+
+    def _finish(self, observers: Sequence[Observer]) -> None:
+        for observer in observers:
+            observer.on_last_step(self)
+        if self._settle(observers, act=False) is not None:
+            for observer in observers:
+                observer.on_finish(self)
 
     def _settle(self, observers: Sequence[Observer], act: bool) -> np.ndarray | None:
         """Do all that is due up to the current step, and choose the next actions; None if interrupted on the way.
@@ -98,6 +105,9 @@ class Trainer:
         The last update and the choice of actions are one dispatch where nothing comes between them.
         """
         agent, clock = self.agent, self.clock
+        for start, horizon in self.horizons:
+            if start <= clock.step:
+                clock = clock._replace(horizon=horizon)
         due = self.pending or agent.plan(self.state, clock, self._ended)
         self.pending = ()
         fused = act and bool(due) and due[-1].needs_batch
