@@ -22,7 +22,7 @@ from adaqn.envs.actions import environment_actions
 from adaqn.envs.environments import Environments
 from adaqn.envs.making import make_environment
 from adaqn.envs.spaces import observation_dtype
-from adaqn.errors import CheckpointError, UserError, count
+from adaqn.errors import CheckpointError, UserError, count, writing
 from adaqn.hyperparameters import Hyperparameters
 from adaqn.replay.making import make_replay
 from adaqn.runs.config import RunConfig, population_from
@@ -259,7 +259,8 @@ class Model:
     def save(self, path: str | Path) -> Path:
         """Write the agent to one file (`.zip` is added), without its replay buffer; `load` reads it."""
         file = _with_suffix(path)
-        file.parent.mkdir(parents=True, exist_ok=True)
+        with writing(file):
+            file.parent.mkdir(parents=True, exist_ok=True)
         trainer = self._trainer
         arrays, agent = trainer.agent.to_arrays(trainer.state)
         config = self._config(max(trainer.clock.horizon, self.settings.least_steps.steps)).to_dict()

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from adaqn.errors import CheckpointError, UserError
+from adaqn.errors import CheckpointError, writing
 from adaqn.replay.protocol import Replay
 from adaqn.snapshot import Snapshot, opened, read_arrays, read_head, read_snapshot, write_snapshot
 
@@ -55,10 +55,8 @@ class CheckpointStore:
 
     def save(self, step: int, snapshot: Snapshot, replay: Replay) -> None:
         """Make this the newest checkpoint; a file of a later step was torn or abandoned, and is deleted."""
-        try:
+        with writing(self._directory):
             self._segment_directory.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise UserError(f"cannot write {self._directory}: {error.strerror or error}") from error
         tail_first = self._write_full_segments(replay)
         tail = replay.rows(tail_first, replay.added)
         meta = {
@@ -71,7 +69,8 @@ class CheckpointStore:
         arrays = {f"state/{name}": array for name, array in snapshot.arrays.items()}
         arrays |= {f"tail/{name}": array for name, array in tail.items()}
         write_snapshot(self._path(step), Snapshot(arrays, meta), kind="checkpoint")
-        self._clean(newest=step)
+        with writing(self._directory):
+            self._clean(newest=step)
 
     def load(self, replay: Replay | None) -> Snapshot:
         """The newest whole checkpoint; its rows go into the given empty replay, without one they stay."""

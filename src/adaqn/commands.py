@@ -6,7 +6,6 @@ import argparse
 import dataclasses
 import shlex
 import signal
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from adaqn.analysis.video import checked_video_path, record_video
 from adaqn.api import Model, open_run
 from adaqn.errors import UserError
 from adaqn.hyperparameters import grid, layers_from_text
+from adaqn.printing import fitting, say
 from adaqn.runs.config import RunConfig, as_mapping, read_config, yaml_value
 from adaqn.runs.export import policy_path
 from adaqn.runs.session import Output, RunSession
@@ -128,13 +128,13 @@ def train(base: dict[str, Any], flags: argparse.Namespace) -> int:
 
 def _run(session: RunSession, model: Model) -> int:
     session.run([], model=model)
-    if not session.trainer.interrupted:
+    if not session.trainer.interrupted or session.finished:  # an interruption can come too late to be one
         return 0
     reason = session.trainer.stop_reason or ""
     message = f"interrupted by {reason} at step {session.trainer.clock.step}"
     if session.directory is not None:
         message += f"; go on with: adaqn resume {shlex.quote(str(session.directory.path))}"
-    print(message)
+    say(message)
     return 128 + signal.Signals[reason].value
 
 
@@ -176,7 +176,7 @@ def resume(run_dir: Path, quiet: bool, steps: int | None = None, stretch_schedul
     """`adaqn resume`."""
     session, model = open_run(run_dir, None, Output(console=not quiet), steps, stretch_schedules)
     if session.finished:
-        print(f"{run_dir} is finished: nothing to resume (see its summary.json; --steps extends it)")
+        say(f"{run_dir} is finished: nothing to resume (see its summary.json; --steps extends it)")
         return 0
     session.restore()
     return _run(session, model)
@@ -197,13 +197,12 @@ def evaluate(flags: argparse.Namespace) -> int:
     env.close()
     for index, (total, length) in enumerate(zip(result.returns, result.lengths, strict=True)):
         print(f"episode {index:3d}: return {total:10.2f}, {length} steps")
-    print(f"mean return {result.mean:.2f} ± {result.std:.2f} over {len(result.returns)} episodes")
+    print(fitting(f"mean return {result.mean:.2f} ± {result.std:.2f} over {len(result.returns)} episodes"))
     if video is not None:
         filmed = model.make_env(render_mode="rgb_array")
         record_video(model, filmed, video, episodes=1, seed=flags.seed)
         filmed.close()
         print(f"video: {video}")
-    sys.stdout.flush()
     return 0
 
 

@@ -5,6 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import Path, PurePosixPath
 
+try:
+    import resource
+except ImportError:  # not on Windows
+    resource = None
+
 from adaqn.errors import UserError
 
 GB = 1e9
@@ -25,7 +30,7 @@ def require_memory(needed: int, available: int | None = None) -> None:
 
 def available_memory(root: Path = Path("/")) -> int | None:
     """Bytes that this process may still take from the machine and from its container; None where Linux is not."""
-    limits = [_machine(root), *_control_groups(root)]
+    limits = [_machine(root), *_control_groups(root), _address_space(root)]
     known = [limit for limit in limits if limit is not None]
     return min(known) if known else None
 
@@ -33,6 +38,17 @@ def available_memory(root: Path = Path("/")) -> int | None:
 def _machine(root: Path) -> int | None:
     kilobytes = re.search(r"^MemAvailable:\s+(\d+) kB$", _text(root / "proc/meminfo"), re.MULTILINE)
     return int(kilobytes[1]) * 1024 if kilobytes else None
+
+
+def _address_space(root: Path) -> int | None:
+    """What `ulimit -v` leaves; beyond it, compiled code does not raise but ends the process."""
+    if resource is None:
+        return None
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    pages = _text(root / "proc/self/statm").split(" ")[0]
+    if limit == resource.RLIM_INFINITY or not pages.isdecimal():
+        return None
+    return limit - int(pages) * resource.getpagesize()
 
 
 def _control_groups(root: Path) -> list[int | None]:

@@ -7,14 +7,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import jax
+
 from adaqn.checkpoint import CheckpointStore
-from adaqn.errors import EnvironmentFault, count
+from adaqn.errors import EnvironmentFault, MemoryFault, OutputFault, count, writing
 from adaqn.replay.memory import require_memory
 from adaqn.runs.config import RunConfig, read_config
 from adaqn.runs.console import ConsoleReporter, DivergenceWarning, Memory, ProgressLine
 from adaqn.runs.directory import RunDirectory
 from adaqn.runs.horizons import extended
 from adaqn.runs.recorders.composition import RunRecorders, recorders_for
+from adaqn.runs.recorders.sinks import require_wandb
 from adaqn.snapshot import replacing
 from adaqn.training.callbacks import EvalCallback, Model
 from adaqn.training.interrupts import on_interrupt
@@ -60,7 +63,10 @@ class RunSession:
     def create(cls, path: Path, config: RunConfig, trainer: Trainer, output: Output, force: bool = False) -> RunSession:
         """A new run in a directory that does not hold one, or whose run is given up with `force`."""
         text = config.to_yaml().encode()
-        _require_memory(config, trainer)  # before there is a directory that would be in the way of a second try
+        # Before there is a directory that would be in the way of a second try.
+        _require_memory(config, trainer)
+        if config.wandb_project is not None:
+            require_wandb()
         directory = RunDirectory.create(path, force)
         with replacing(directory.config) as file:
             file.write(text)
@@ -107,7 +113,8 @@ class RunSession:
             return
         assert self.directory is not None, "only a run with a directory can be extended"
         text = self.config.to_yaml().encode()
-        self.directory.summary.unlink(missing_ok=True)
+        with writing(self.directory.summary):
+            self.directory.summary.unlink(missing_ok=True)
         with replacing(self.directory.config) as file:
             file.write(text)
         self._extends = False
@@ -125,13 +132,26 @@ class RunSession:
         try:
             with on_interrupt(trainer.interrupt):
                 trainer.run(config.steps, observers)
-        except EnvironmentFault as fault:
-            if self.directory is None:
+        except (EnvironmentFault, OutputFault) as fault:
+            raise type(fault)(f"{fault}{self._way_on()}") from fault
+        except MemoryError as error:
+            raise MemoryFault(f"there is not enough memory ({error or 'no more is given'}){self._way_on()}") from error
+        except jax.errors.JaxRuntimeError as error:
+            if "RESOURCE_EXHAUSTED" not in str(error):
                 raise
-            where = shlex.quote(str(self.directory.path))
-            raise EnvironmentFault(
-                f"{fault}; the run so far is kept, and `adaqn resume {where}` goes on from its last checkpoint"
-            ) from fault
+            reason = " ".join(str(error).split())
+            raise MemoryFault(f"there is not enough memory ({reason}){self._way_on()}") from error
+
+    def _way_on(self) -> str:
+        """How a run goes on that was ended by a fault from outside."""
+        if self.directory is None:
+            return ""
+        where = shlex.quote(str(self.directory.path))
+        if not self.directory.config.is_file():
+            return f"; the run directory {where} is gone"
+        if not CheckpointStore(self.directory.checkpoint).steps():
+            return f"; `adaqn resume {where}` begins the run anew"
+        return f"; the run so far is kept, and `adaqn resume {where}` goes on from its last checkpoint"
 
     def _evaluation(self, model: Model) -> list[Observer]:
         if self.config.eval_interval is None:

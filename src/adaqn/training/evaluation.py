@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import gymnasium
 import numpy as np
 
-from adaqn.errors import EnvironmentFault, UserError, count
+from adaqn.errors import EnvironmentFault, UserError, count, writing
 
 EVALUATION_COLUMNS = ("step", "generation", "member", "return", "length")
 
@@ -23,6 +23,24 @@ class Policy(Protocol):
     def predict(self, observation: np.ndarray, *, deterministic: bool = True) -> tuple[Any, Any]:
         """The action for one observation, and nothing (Stable-Baselines3's hidden state)."""
         ...
+
+
+class EvaluationInterrupted(Exception):
+    """An evaluation was left before its end."""
+
+
+class InterruptiblePolicy:
+    """A policy whose evaluation ends with EvaluationInterrupted at its next action, once `interrupted` says so."""
+
+    def __init__(self, policy: Policy, interrupted: Callable[[], bool]) -> None:
+        self._policy = policy
+        self._interrupted = interrupted
+
+    def predict(self, observation: np.ndarray, *, deterministic: bool = True) -> tuple[Any, Any]:
+        """The policy's action."""
+        if self._interrupted():
+            raise EvaluationInterrupted
+        return self._policy.predict(observation, deterministic=deterministic)
 
 
 @dataclass(frozen=True)
@@ -97,11 +115,12 @@ class EvaluationLog:
             return []
         self._opened = True
         kept = [row for row in self._read() if int(row[0]) <= step] if self.path.exists() else []
-        self.path.parent.mkdir(parents=True, exist_ok=True)
         beside = self.path.with_name(self.path.name + ".new")
-        with beside.open("w", newline="") as file:
-            csv.writer(file, lineterminator="\n").writerows([EVALUATION_COLUMNS, *kept])
-        beside.replace(self.path)
+        with writing(self.path):
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with beside.open("w", newline="") as file:
+                csv.writer(file, lineterminator="\n").writerows([EVALUATION_COLUMNS, *kept])
+            beside.replace(self.path)
         returns: dict[str, list[float]] = {}
         for row in kept:
             returns.setdefault(row[0], []).append(float(row[3]))
@@ -111,7 +130,7 @@ class EvaluationLog:
         """Add the episodes of one evaluation."""
         episodes = zip(result.returns, result.lengths, strict=True)
         rows = [(step, generation, member, *episode) for episode in episodes]
-        with self.path.open("a", newline="") as file:
+        with writing(self.path), self.path.open("a", newline="") as file:
             csv.writer(file, lineterminator="\n").writerows(rows)
 
     def _read(self) -> list[list[str]]:

@@ -21,7 +21,9 @@ class Observer:
     """Hears what happens in a run; every method may be left out.
 
     An observer reads the trainer but changes nothing that learning depends on, so that who listens changes no
-    result. It may call `trainer.stop(reason)`: the run then ends after the current step.
+    result. It may call `trainer.stop(reason)`: the run then ends after the current step. One that takes long for a
+    step looks at `trainer.interrupted`, and leaves a name in `trainer.postponed` if it gives up: the name is saved with
+    the run, and still there when a resumed run starts.
     """
 
     def on_start(self, trainer: Trainer) -> None:

@@ -5,6 +5,7 @@ import os
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -100,6 +101,15 @@ class FakeWandb:
 
     def __init__(self) -> None:
         self.calls: list[object] = []
+        self.mode = "online"
+        self.logged_in = True
+
+    def setup(self) -> Any:
+        return SimpleNamespace(settings=SimpleNamespace(mode=self.mode))
+
+    def login(self, *, prompt: bool, verify: bool) -> bool:
+        assert not prompt and not verify
+        return self.logged_in
 
     def init(self, **options: object) -> FakeWandb:
         self.calls.append(options)

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import BinaryIO
 
-from adaqn.errors import CheckpointError, UserError
+from adaqn.errors import CheckpointError, OutputFault, writing
 
 
 class ExactFile:
@@ -23,22 +23,27 @@ class ExactFile:
     @property
     def size(self) -> int:
         """Its length in bytes."""
-        return self.path.stat().st_size if self.path.exists() else 0
+        with writing(self.path):
+            return self.path.stat().st_size if self.path.exists() else 0
 
     def append(self, text: str) -> None:
         """Write whole lines at the end; they end with a newline on every system."""
-        try:
+        with writing(self.path):
             if self._file is None:
-                self._file = self.path.open("ab")
-            self._file.write(text.encode())
-            self._file.flush()
-        except OSError as error:
-            raise UserError(f"cannot write {self.path}: {error.strerror or error}") from error
+                # Unbuffered: what the system refused must not be tried again when the file is closed.
+                self._file = self.path.open("ab", buffering=0)
+            rest = memoryview(text.encode())
+            while rest:
+                rest = rest[self._file.write(rest) :]
 
     def sync(self) -> None:
         """Make all that was appended survive a loss of power."""
-        with self.path.open("ab") as file:
-            os.fsync(file.fileno())
+        with writing(self.path):
+            if self._file is None:
+                self._file = self.path.open("ab", buffering=0)
+            os.fsync(self._file.fileno())
+            if not _names(self.path, self._file):
+                raise OutputFault(f"cannot write {self.path}: it was removed or replaced while the run was going on")
 
     def truncate(self, size: int) -> None:
         """Cut off what came after the checkpoint that recorded this size."""
@@ -47,7 +52,7 @@ class ExactFile:
                 f"{self.path} has {self.size} bytes, but the checkpoint was made when it had {size}: "
                 "lines that it counts on are missing"
             )
-        with self.path.open("ab") as file:
+        with writing(self.path), self.path.open("ab") as file:
             file.truncate(size)
 
     def close(self) -> None:
@@ -55,3 +60,11 @@ class ExactFile:
         if self._file is not None:
             self._file.close()
             self._file = None
+
+
+def _names(path: Path, file: BinaryIO) -> bool:
+    """Whether the path still leads to the file that was opened by it."""
+    try:
+        return os.path.samestat(os.stat(path), os.fstat(file.fileno()))
+    except FileNotFoundError:
+        return False

@@ -1,18 +1,23 @@
-"""Where metrics go: a CSV table, TensorBoard, W&B."""
+"""Where metrics go: a CSV table, TensorBoard, W&B. Each raises an OutputFault, and nothing else, if it fails."""
 
 from __future__ import annotations
 
 import csv
 import io
 import math
+import os
 import secrets
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tensorboardX import SummaryWriter
+from tensorboardX.event_file_writer import EventsWriter
+from tensorboardX.proto.event_pb2 import Event, SessionLog  # type: ignore[import-untyped]
+from tensorboardX.summary import scalar
 
-from adaqn.errors import UserError
+from adaqn.errors import OutputFault, UserError, writing
 from adaqn.runs.reading import whole_lines
 from adaqn.runs.recorders.progress import Metrics
 from adaqn.snapshot import replacing
@@ -40,14 +45,15 @@ class CsvSink:
             _, rows = self._read()
             self._tags += new_tags
             self._rewrite(rows)
-        with self._path.open("a", newline="") as file:
+        with writing(self._path), self._path.open("a", newline="") as file:
             file.write(self._lines([{tag: "" if v is None else str(v) for tag, v in metrics.items()}]))
 
     def close(self) -> None:
         """Nothing is held open."""
 
     def _read(self) -> tuple[list[str], list[dict[str, str]]]:
-        reader = csv.DictReader(whole_lines(self._path), restval="")
+        with writing(self._path):
+            reader = csv.DictReader(whole_lines(self._path), restval="")
         rows = list(reader)
         return list(reader.fieldnames or []), rows
 
@@ -62,36 +68,55 @@ class CsvSink:
 
 
 class TensorBoardSink:
-    """tensorboard/: the same tags as scalars."""
+    """tensorboard/: the same tags as scalars.
+
+    The events are written by this thread. tensorboardX's own writer has another one, which needs semaphores of the
+    system (/dev/shm), and for which training would wait for ever once it died of a full disk.
+    """
+
+    FLUSH_SECONDS = 10.0
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._writer: SummaryWriter | None = None
+        self._writer: Any = None
+        self._flushed = 0.0
 
     def open(self, step: int) -> None:
         """Begin a new file of events; TensorBoard hides what older ones hold of later steps."""
-        purge_step = step + 1 if step else None
-        self._writer = SummaryWriter(str(self._directory), purge_step=purge_step, flush_secs=10)
+        with writing(self._directory):
+            self._directory.mkdir(parents=True, exist_ok=True)
+            # Two files that are begun within a second must not have the same name.
+            self._writer = EventsWriter(str(self._directory / "events"), f".{os.getpid()}.{step}")
+            if step:
+                start = SessionLog(status=SessionLog.START)
+                self._writer.write_event(Event(step=step + 1, wall_time=time.time(), session_log=start))
+            self._writer.flush()
 
     def write(self, step: int, metrics: Metrics) -> None:
-        """Write the scalars; of one that is not finite, tensorboardX would complain on every call."""
+        """Write the scalars that are finite."""
         assert self._writer is not None, "open comes before write"
-        for tag, value in metrics.items():
-            if value is not None and math.isfinite(value):
-                self._writer.add_scalar(tag, value, step)
+        now = time.time()
+        with writing(self._directory):
+            for tag, value in metrics.items():
+                if value is not None and math.isfinite(value):
+                    self._writer.write_event(Event(step=step, wall_time=now, summary=scalar(tag, value)))
+            if now - self._flushed >= self.FLUSH_SECONDS:
+                self._flushed = now
+                self._writer.flush()
 
     def close(self) -> None:
         """Close the file of events."""
-        if self._writer is not None:
-            self._writer.close()
-            self._writer = None
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            with writing(self._directory):
+                writer.close()
 
 
 class WandbSink:
     """A run of Weights & Biases; the environment variable WANDB_MODE says whether it goes online."""
 
     def __init__(self, directory: Path, project: str, name: str, config: Mapping[str, Any]) -> None:
-        self._wandb = _wandb()  # now, and not after an hour of something else
+        self._wandb = require_wandb()  # now, and not after an hour of something else
         self._directory = directory
         self._project = project
         self._name = name
@@ -101,34 +126,52 @@ class WandbSink:
     def open(self, step: int) -> None:
         """Begin the run, or continue it under the name that it had."""
         identity = self._directory / "run-id"
-        if step == 0 or not identity.exists():
-            self._directory.mkdir(parents=True, exist_ok=True)
-            identity.write_text(secrets.token_hex(4) + "\n")
-        self._run = self._wandb.init(
-            dir=str(self._directory.parent),
-            project=self._project,
-            name=self._name,
-            config=self._config,
-            id=identity.read_text().strip(),
-            resume="allow" if step else None,
-        )
+        with _wandb_faults():
+            if step == 0 or not identity.exists():
+                self._directory.mkdir(parents=True, exist_ok=True)
+                identity.write_text(secrets.token_hex(4) + "\n")
+            self._run = self._wandb.init(
+                dir=str(self._directory.parent),
+                project=self._project,
+                name=self._name,
+                config=self._config,
+                id=identity.read_text().strip(),
+                resume="allow" if step else None,
+            )
 
     def write(self, step: int, metrics: Metrics) -> None:
         """Log what has a value."""
-        self._run.log({tag: value for tag, value in metrics.items() if value is not None}, step=step)
+        with _wandb_faults():
+            self._run.log({tag: value for tag, value in metrics.items() if value is not None}, step=step)
 
     def close(self) -> None:
         """Finish the run."""
-        if self._run is not None:
-            self._run.finish()
-            self._run = None
+        run, self._run = self._run, None
+        if run is not None:
+            with _wandb_faults():
+                run.finish()
 
 
-def _wandb() -> Any:
+def require_wandb() -> Any:
+    """The package, which must be installed, and logged in unless it is not to go online."""
     try:
         import wandb
     except ImportError as error:
         raise UserError(
             "logging to W&B needs the package wandb, which is not installed: pip install adaqn[wandb]"
         ) from error
+    with _wandb_faults():
+        online = wandb.setup().settings.mode in (None, "online", "run")
+        logged_in = not online or wandb.login(prompt=False, verify=False)
+    if not logged_in:
+        raise UserError("W&B has no login here: run `wandb login` first, or set WANDB_MODE=offline to log to files")
     return wandb
+
+
+@contextmanager
+def _wandb_faults() -> Iterator[None]:
+    """What W&B raises, of its own and of the network, is one fault here."""
+    try:
+        yield
+    except Exception as error:
+        raise OutputFault(f"cannot log to W&B: {' '.join(str(error).split()) or type(error).__name__}") from error
