@@ -24,7 +24,7 @@ class CheckedCache(CacheInterface):
         self._path = directory
         self._writable = True
 
-    def get(self, key: str) -> bytes | None:
+    def get(self, key: str) -> bytes | None:  # type: ignore[override]  (the interface has no types)
         """The program, or None if there is none that is whole."""
         try:
             content = self._file(key).read_bytes()

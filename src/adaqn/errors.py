@@ -6,6 +6,7 @@ import contextlib
 import difflib
 import math
 from collections.abc import Iterable, Iterator
+from typing import BinaryIO
 
 
 class UserError(ValueError):
@@ -43,6 +44,13 @@ def writing(path: object) -> Iterator[None]:
         yield
     except OSError as error:
         raise OutputFault(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def write_all(file: BinaryIO, data: bytes) -> None:
+    """Write to an unbuffered file, which may take less than it is given at a time."""
+    rest = memoryview(data)
+    while rest:
+        rest = rest[file.write(rest) :]
 
 
 def nearest(given: str, allowed: Iterable[str]) -> str:

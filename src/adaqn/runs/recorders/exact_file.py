@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import BinaryIO
 
-from adaqn.errors import CheckpointError, OutputFault, writing
+from adaqn.errors import CheckpointError, OutputFault, write_all, writing
 
 
 class ExactFile:
@@ -32,18 +32,14 @@ class ExactFile:
             if self._file is None:
                 # Unbuffered: what the system refused must not be tried again when the file is closed.
                 self._file = self.path.open("ab", buffering=0)
-            rest = memoryview(text.encode())
-            while rest:
-                rest = rest[self._file.write(rest) :]
+            write_all(self._file, text.encode())
 
     def sync(self) -> None:
         """Make all that was appended survive a loss of power."""
-        with writing(self.path):
-            if self._file is None:
-                self._file = self.path.open("ab", buffering=0)
-            os.fsync(self._file.fileno())
-            if not _names(self.path, self._file):
-                raise OutputFault(f"cannot write {self.path}: it was removed or replaced while the run was going on")
+        if self._file is not None and not _names(self.path, self._file):
+            raise OutputFault(f"cannot write {self.path}: it was removed or replaced while the run was going on")
+        with writing(self.path), self.path.open("ab") as file:
+            os.fsync(file.fileno())
 
     def truncate(self, size: int) -> None:
         """Cut off what came after the checkpoint that recorded this size."""

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import csv
+import inspect
 import io
 import math
 import os
 import secrets
+import socket
+import struct
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
-from tensorboardX.event_file_writer import EventsWriter
 from tensorboardX.proto.event_pb2 import Event, SessionLog  # type: ignore[import-untyped]
+from tensorboardX.record_writer import masked_crc32c
 from tensorboardX.summary import scalar
 
-from adaqn.errors import OutputFault, UserError, writing
+from adaqn.errors import OutputFault, UserError, write_all, writing
 from adaqn.runs.reading import whole_lines
 from adaqn.runs.recorders.progress import Metrics
 from adaqn.snapshot import replacing
@@ -70,46 +73,58 @@ class CsvSink:
 class TensorBoardSink:
     """tensorboard/: the same tags as scalars.
 
-    The events are written by this thread. tensorboardX's own writer has another one, which needs semaphores of the
-    system (/dev/shm), and for which training would wait for ever once it died of a full disk.
+    The events are written here and at once. tensorboardX's own writer has a thread for it, which needs semaphores of
+    the system (/dev/shm), and for which training would wait for ever once it died of a full disk.
     """
-
-    FLUSH_SECONDS = 10.0
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._writer: Any = None
-        self._flushed = 0.0
+        self._file: BinaryIO | None = None
 
     def open(self, step: int) -> None:
         """Begin a new file of events; TensorBoard hides what older ones hold of later steps."""
+        # Two files that are begun within a second must not have the same name.
+        name = f"events.out.tfevents.{int(time.time())}.{socket.gethostname()}.{os.getpid()}.{step}"
         with writing(self._directory):
             self._directory.mkdir(parents=True, exist_ok=True)
-            # Two files that are begun within a second must not have the same name.
-            self._writer = EventsWriter(str(self._directory / "events"), f".{os.getpid()}.{step}")
-            if step:
-                start = SessionLog(status=SessionLog.START)
-                self._writer.write_event(Event(step=step + 1, wall_time=time.time(), session_log=start))
-            self._writer.flush()
+            # Unbuffered: what the system refused must not be tried again when the file is closed.
+            self._file = (self._directory / name).open("wb", buffering=0)
+        events = [Event(file_version="brain.Event:2")]
+        if step:
+            events.append(Event(step=step + 1, session_log=SessionLog(status=SessionLog.START)))
+        self._append(events)
 
     def write(self, step: int, metrics: Metrics) -> None:
         """Write the scalars that are finite."""
-        assert self._writer is not None, "open comes before write"
-        now = time.time()
-        with writing(self._directory):
-            for tag, value in metrics.items():
-                if value is not None and math.isfinite(value):
-                    self._writer.write_event(Event(step=step, wall_time=now, summary=scalar(tag, value)))
-            if now - self._flushed >= self.FLUSH_SECONDS:
-                self._flushed = now
-                self._writer.flush()
+        finite = {tag: value for tag, value in metrics.items() if value is not None and math.isfinite(value)}
+        self._append([Event(step=step, summary=scalar(tag, value)) for tag, value in finite.items()])
 
     def close(self) -> None:
         """Close the file of events."""
-        writer, self._writer = self._writer, None
-        if writer is not None:
+        file, self._file = self._file, None
+        if file is not None:
             with writing(self._directory):
-                writer.close()
+                file.close()
+
+    def _append(self, events: Sequence[Any]) -> None:
+        """Each as a TFRecord: its length, the checksum of that, its bytes, and the checksum of those."""
+        assert self._file is not None, "open comes before write"
+        records = []
+        for event in events:
+            event.wall_time = time.time()
+            data = event.SerializeToString()
+            length = struct.pack("<Q", len(data))
+            records += [length, _checksum(length), data, _checksum(data)]
+        try:
+            with writing(self._directory):
+                write_all(self._file, b"".join(records))
+        except OutputFault:
+            self.close()
+            raise
+
+
+def _checksum(data: bytes) -> bytes:
+    return struct.pack("<I", masked_crc32c(data))
 
 
 class WandbSink:
@@ -162,7 +177,9 @@ def require_wandb() -> Any:
         ) from error
     with _wandb_faults():
         online = wandb.setup().settings.mode in (None, "online", "run")
-        logged_in = not online or wandb.login(prompt=False, verify=False)
+        # Older ones can only be asked in a way that asks the user in turn.
+        can_be_asked = "prompt" in inspect.signature(wandb.login).parameters
+        logged_in = not online or not can_be_asked or wandb.login(prompt=False, verify=False)
     if not logged_in:
         raise UserError("W&B has no login here: run `wandb login` first, or set WANDB_MODE=offline to log to files")
     return wandb
