@@ -57,7 +57,7 @@ def _guarded(arguments: list[str]) -> int:
     except BrokenPipeError:
         return 128 + signal.SIGPIPE  # the reader of our output went away; there is nobody left to tell
     except OSError as error:
-        complain(f"adaqn: the system refused: {error}")
+        complain(f"adaqn: the system refused to write or read: {error}")
         return 1
     except MemoryError as error:
         complain(f"adaqn: there is not enough memory{f': {error}' if str(error) else ''}")
