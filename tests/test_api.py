@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import zipfile
 from pathlib import Path
@@ -247,7 +248,8 @@ def test_resume_and_from_run_in_python(tmp_path: Path) -> None:
         if trainer.clock.step == 230:
             trainer.interrupt("SIGTERM")
 
-    AdaDQN(env(), SMALL, **QUICK).learn(400, callback=stop_the_process, run_dir=tmp_path / "run")
+    with pytest.raises(SystemExit, match="143"):
+        AdaDQN(env(), SMALL, **QUICK).learn(400, callback=stop_the_process, run_dir=tmp_path / "run")
     looked_at = AdaDQN.from_run(tmp_path / "run", env=env())
     assert looked_at.num_timesteps == 230
     with pytest.raises(UserError, match="pass env="):
@@ -267,7 +269,8 @@ def test_from_the_agent_of_a_run_training_goes_on_in_new_episodes(stops_at: int,
             trainer.interrupt("SIGTERM")
 
     made = AdaDQN("CartPole-v1", SMALL, n_envs=n_envs, seed=1, **QUICK)
-    made.learn(400, callback=stop_the_process, run_dir=run_dir)
+    with contextlib.suppress(SystemExit):
+        made.learn(400, callback=stop_the_process, run_dir=run_dir)
     files = {path: path.read_bytes() for path in run_dir.rglob("*") if path.is_file()}
     model = AdaDQN.from_run(run_dir)
     trainer, updates, episodes = model.trainer, made.trainer.updates, made.trainer.episodes

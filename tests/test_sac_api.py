@@ -145,7 +145,9 @@ def test_interrupted_and_resumed_in_python(trained: tuple[AdaSAC, Path], tmp_pat
         if trainer.clock.step == 237:
             trainer.interrupt("SIGTERM")
 
-    AdaSAC("Pendulum-v1", SMALL, seed=3, **QUICK).learn(400, callback=stop_the_process, run_dir=tmp_path / "run")
+    model = AdaSAC("Pendulum-v1", SMALL, seed=3, **QUICK)
+    with pytest.raises(SystemExit, match="143"):
+        model.learn(400, callback=stop_the_process, run_dir=tmp_path / "run")
     assert AdaSAC.from_run(tmp_path / "run").num_timesteps == 237
     resumed = AdaSAC.resume(tmp_path / "run")
     assert isinstance(resumed, AdaSAC)

@@ -22,7 +22,7 @@ from adaqn.envs.actions import environment_actions
 from adaqn.envs.environments import Environments
 from adaqn.envs.making import make_environment
 from adaqn.envs.spaces import observation_dtype
-from adaqn.errors import CheckpointError, UserError, count
+from adaqn.errors import CheckpointError, UserError, count, writing
 from adaqn.hyperparameters import Hyperparameters
 from adaqn.replay.making import make_replay
 from adaqn.replay.memory import require_room
@@ -122,7 +122,8 @@ class Model:
     ) -> Self:
         """Train for so many environment steps.
 
-        Without `run_dir` nothing is written; with it the run is, and can be resumed from there. `callback` is a
+        Without `run_dir` nothing is written; with it the run is, and can be resumed from there. SIGINT and SIGTERM
+        end it after a whole step, with a checkpoint, by KeyboardInterrupt or SystemExit. `callback` is a
         `BaseCallback`, a function of the trainer, or a list of these. With `reset_num_timesteps=False` the clock
         goes on from the last call, and schedules stay at their end.
         """
@@ -150,10 +151,7 @@ class Model:
         if fresh:
             trainer.begin(horizon=until)
         session.run([called], model=self)
-        if trainer.interrupted and run_dir is None:
-            # Only now that the step is whole and the agent can be used: raised in the middle of a step, its memory,
-            # which goes from state to state, would be lost.
-            raise KeyboardInterrupt if trainer.stop_reason == "SIGINT" else SystemExit(128 + signal.SIGTERM)
+        _leave_if_interrupted(trainer)
         return self
 
     @classmethod
@@ -163,13 +161,20 @@ class Model:
         env: gymnasium.Env[Any, Any] | None = None,
         callback: Any = None,
         *,
+        steps: int | None = None,
+        stretch_schedules: bool = False,
         progress_bar: bool = False,
     ) -> Model:
         """Go on with a run that was interrupted, exactly where it was, and train it to its end.
 
         `env` is needed where the run was made with an environment object. A finished run is loaded as it is.
+        `steps` gives the run, finished or not, another end: it goes on until it has taken so many environment steps.
+        Schedules that last until the end of the run (ε_b) keep the end they had, so that the run becomes the one that
+        is configured with these `steps` and the former ones as `horizon`; with `stretch_schedules` they refer to the
+        new end from here on.
         """
-        session, model = open_run(Path(run_dir), env, Output(progress_bar=progress_bar))
+        output = Output(progress_bar=progress_bar)
+        session, model = open_run(Path(run_dir), env, output, steps, stretch_schedules)
         called = as_callback(callback)
         called.bind(model)
         session.restore()
@@ -177,6 +182,7 @@ class Model:
             session.close()
         else:
             session.run([called], model=model)
+            _leave_if_interrupted(model.trainer)
         return model
 
     @classmethod
@@ -187,7 +193,7 @@ class Model:
         """
         session, model = open_run(Path(run_dir), env, Output())
         assert session.directory is not None
-        model._trainer.restore(CheckpointStore(session.directory.checkpoint).load(replay=None))
+        model._trainer.restore(CheckpointStore(session.directory.checkpoint).load_newest_state())
         model._trainer.leave_run()
         return model
 
@@ -268,7 +274,8 @@ class Model:
         file = _with_suffix(path)
         if not force:
             require_replaceable(file, "agent")
-        file.parent.mkdir(parents=True, exist_ok=True)
+        with writing(file):
+            file.parent.mkdir(parents=True, exist_ok=True)
         trainer = self._trainer
         arrays, agent = trainer.agent.to_arrays(trainer.state)
         config = self._config(max(trainer.clock.horizon, self.settings.least_steps.steps)).to_dict()
@@ -406,11 +413,31 @@ def model_class(algo: str) -> type[Model]:
     return MODELS.get(algo) or type(algo, (Model,), {"algo": algo})
 
 
-def open_run(path: Path, env: gymnasium.Env[Any, Any] | None, output: Output) -> tuple[RunSession, Model]:
-    """A run that exists and a fresh agent of its kind."""
-    config = RunSession.read_config(path)
+def open_run(
+    path: Path,
+    env: gymnasium.Env[Any, Any] | None,
+    output: Output,
+    steps: int | None = None,
+    stretch_schedules: bool = False,
+) -> tuple[RunSession, Model]:
+    """A run that exists, with its end or another one, and a fresh agent of its kind."""
+    config, extends = RunSession.read_config(path), False
+    if steps is not None:
+        config, extends = RunSession.new_end(path, config, steps, stretch_schedules)
+    elif stretch_schedules:
+        raise UserError("schedules can be stretched only to a new end: give its steps, too")
     model = Model.from_config(config, env)
-    return RunSession.open(path, config, model.trainer, output), model
+    return RunSession.open(path, config, model.trainer, output, extends), model
+
+
+def _leave_if_interrupted(trainer: Trainer) -> None:
+    """Pass an interruption on to the program that called.
+
+    Only now that the step is whole and the agent can be used: raised in the middle of a step, its memory, which goes
+    from state to state, would be lost.
+    """
+    if trainer.interrupted:
+        raise KeyboardInterrupt if trainer.stop_reason == "SIGINT" else SystemExit(128 + signal.SIGTERM)
 
 
 def _with_suffix(path: str | Path) -> Path:

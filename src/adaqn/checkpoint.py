@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from adaqn.errors import CheckpointError, UserError
+from adaqn.errors import CheckpointError, writing
 from adaqn.replay.protocol import Replay
 from adaqn.snapshot import Snapshot, opened, read_arrays, read_head, read_snapshot, write_snapshot
 
@@ -63,10 +63,8 @@ class CheckpointStore:
 
     def save(self, step: int, snapshot: Snapshot, replay: Replay) -> None:
         """Make this the newest checkpoint; a file of a later step was torn or abandoned, and is deleted."""
-        try:
+        with writing(self._directory):
             self._segment_directory.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise UserError(f"cannot write {self._directory}: {error.strerror or error}") from error
         tail_first = self._write_full_segments(replay)
         tail = replay.rows(tail_first, replay.added)
         meta = {
@@ -79,7 +77,8 @@ class CheckpointStore:
         arrays = {f"state/{name}": array for name, array in snapshot.arrays.items()}
         arrays |= {f"tail/{name}": array for name, array in tail.items()}
         write_snapshot(self._path(step), Snapshot(arrays, meta), kind="checkpoint")
-        self._clean(newest=step)
+        with writing(self._directory):
+            self._clean(newest=step)
 
     def load(self, replay: Replay | None) -> Snapshot:
         """The newest whole checkpoint; its rows go into the given empty replay, without one they stay."""
@@ -111,6 +110,27 @@ class CheckpointStore:
                 "copy to resume, or use the agent as it is: it can still be evaluated and exported"
             )
         raise CheckpointError(f"there is no checkpoint in {self._directory}{tried}")
+
+    def save_end(self, step: int, snapshot: Snapshot) -> None:
+        """Keep the state at the end of the run, without its replay, beside the checkpoint of its last step."""
+        write_snapshot(self._end, Snapshot(snapshot.arrays, {"step": step, "snapshot": snapshot.meta}), kind="end")
+
+    def load_newest_state(self) -> Snapshot:
+        """The newest state without its replay: that of the end, if the run has one, or of the newest checkpoint."""
+        if self._end.exists():
+            try:
+                arrays, meta = read_snapshot(self._end, kind="end")
+                step, snapshot = int(meta["step"]), Snapshot(arrays, dict(meta["snapshot"]))
+            except (CheckpointError, KeyError, TypeError, ValueError) as error:
+                warnings.warn(f"the state at the end of the run cannot be used: {error}", stacklevel=2)
+            else:
+                if step >= max(self.steps(), default=0):  # else the run has been extended since
+                    return snapshot
+        return self.load(replay=None)
+
+    @property
+    def _end(self) -> Path:
+        return self._directory / "end.zip"
 
     @property
     def _segment_directory(self) -> Path:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from adaqn.errors import UserError, nearest
+from adaqn.printing import complain, occupy_closed_streams, settle_output
 
 
 class _Parser(argparse.ArgumentParser):
@@ -33,24 +34,39 @@ class _Parser(argparse.ArgumentParser):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; the exit status is 0, 1 after a user's mistake, 130 or 143 after an interruption."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
+    occupy_closed_streams()
+    status, lost = _guarded(arguments), settle_output()
+    # Training does not depend on who reads of it, but what other commands print is all they do.
+    if lost is None or status != 0 or arguments[:1] in (["train"], ["resume"]):
+        return status
+    complain(f"adaqn: standard output: {lost.strerror or lost}")
+    return 128 + signal.SIGPIPE if isinstance(lost, BrokenPipeError) else 1
+
+
+def _guarded(arguments: list[str]) -> int:
+    """The exit status of a command; every mistake and every fault of the system is one sentence."""
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
             return _dispatch(arguments)
     except UserError as error:
-        print(f"adaqn: {error}", file=sys.stderr)
+        complain(f"adaqn: {error}")
         return 1
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
     except BrokenPipeError:
-        # The reader of our output went away; there is nobody left to tell.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 128 + signal.SIGPIPE
+        return 128 + signal.SIGPIPE  # the reader of our output went away; there is nobody left to tell
+    except OSError as error:
+        complain(f"adaqn: the system refused to write or read: {error}")
+        return 1
+    except MemoryError as error:
+        complain(f"adaqn: there is not enough memory{f': {error}' if str(error) else ''}")
+        return 1
 
 
 _COMMANDS = {
     "train": "train an agent that tunes itself",
-    "resume": "go on with a run that was interrupted",
+    "resume": "go on with a run that was interrupted, or extend a finished one",
     "evaluate": "play episodes with a trained agent, and film them if you like",
     "schedule": "turn the history of a run's target member into a schedule of hyperparameters",
     "picture": "draw a run: learning curve, losses, which member was target when",
@@ -133,14 +149,27 @@ def _train(arguments: list[str]) -> int:
 
 
 def _resume(arguments: list[str]) -> int:
-    parser = _Parser(prog="adaqn resume", description="Go on with a run that was interrupted, exactly where it was.")
+    parser = _Parser(
+        prog="adaqn resume",
+        description="Go on with a run that was interrupted, exactly where it was, or give a run another end.",
+    )
     parser.add_argument("run_dir", metavar="DIR", type=Path, help="the run's directory")
+    parser.add_argument(
+        "--steps",
+        type=int,
+        metavar="N",
+        help="train until N environment steps have been taken, also if the run is finished (default: as it was begun); "
+        "schedules that last until the end of the run keep the end they had",
+    )
+    parser.add_argument(
+        "--stretch-schedules", action="store_true", help="with --steps: from here on, they refer to the new end"
+    )
     parser.add_argument("--quiet", action="store_true", help="print nothing but errors")
     parsed = parser.parse_strictly(arguments)
     _use_one_thread()
     from adaqn import commands
 
-    return commands.resume(parsed.run_dir, quiet=parsed.quiet)
+    return commands.resume(parsed.run_dir, parsed.quiet, parsed.steps, parsed.stretch_schedules)
 
 
 def _evaluate(arguments: list[str]) -> int:
@@ -210,7 +239,7 @@ def _use_one_thread() -> None:
 
 
 def _show_warning(message: Any, *_: Any, **__: Any) -> None:
-    print(f"adaqn: warning: {message}", file=sys.stderr)
+    complain(f"adaqn: warning: {message}")
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ import argparse
 import dataclasses
 import shlex
 import signal
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from adaqn.analysis.video import checked_video_path, record_video
 from adaqn.api import Model, open_run
 from adaqn.errors import UserError
 from adaqn.hyperparameters import convolutions_from_text, grid, layers_from_text
+from adaqn.printing import fitting, say
 from adaqn.runs.config import RunConfig, as_mapping, read_config, yaml_value
 from adaqn.runs.export import policy_path
 from adaqn.runs.session import Output, RunSession
@@ -26,6 +26,7 @@ _RUN_FLAGS = {
     "env": (str, "the environment's Gymnasium id"),
     "algo": (str, "the algorithm"),
     "steps": (int, "environment steps to train for"),
+    "horizon": (int, "end that schedules lasting until the end of the run refer to (default: the steps)"),
     "seed": (int, "decides everything that is random"),
     "n_envs": (int, "environments that are stepped side by side"),
     "log_interval": (int, "steps between two rows of progress.csv"),
@@ -137,13 +138,13 @@ def notes(values: Mapping[str, Any], config: RunConfig) -> tuple[str, ...]:
 
 def _run(session: RunSession, model: Model) -> int:
     session.run([], model=model)
-    if not session.trainer.interrupted:
+    if not session.trainer.interrupted or session.finished:  # an interruption can come too late to be one
         return 0
     reason = session.trainer.stop_reason or ""
     message = f"interrupted by {reason} at step {session.trainer.clock.step}"
     if session.directory is not None:
         message += f"; go on with: adaqn resume {shlex.quote(str(session.directory.path))}"
-    print(message)
+    say(message)
     return 128 + signal.Signals[reason].value
 
 
@@ -190,12 +191,12 @@ def _value(name: str, text: str) -> Any:
     return written[name](text) if name in written else yaml_value(f"the value of {name} in --grid", text)
 
 
-def resume(run_dir: Path, quiet: bool) -> int:
+def resume(run_dir: Path, quiet: bool, steps: int | None = None, stretch_schedules: bool = False) -> int:
     """`adaqn resume`."""
-    session, model = open_run(run_dir, None, Output(console=not quiet))
+    session, model = open_run(run_dir, None, Output(console=not quiet), steps, stretch_schedules)
     if session.finished:
         session.require_unused()
-        print(f"{run_dir} is finished: nothing to resume (see its summary.json)")
+        say(f"{run_dir} is finished: nothing to resume (see its summary.json; --steps extends it)")
         return 0
     session.restore()
     return _run(session, model)
@@ -216,13 +217,12 @@ def evaluate(flags: argparse.Namespace) -> int:
     env.close()
     for index, (total, length) in enumerate(zip(result.returns, result.lengths, strict=True)):
         print(f"episode {index:3d}: return {total:10.2f}, {length} steps")
-    print(f"mean return {result.mean:.2f} ± {result.std:.2f} over {len(result.returns)} episodes")
+    print(fitting(f"mean return {result.mean:.2f} ± {result.std:.2f} over {len(result.returns)} episodes"))
     if video is not None:
         filmed = model.make_env(render_mode="rgb_array")
         record_video(model, filmed, video, episodes=1, seed=flags.seed)
         filmed.close()
         print(f"video: {video}")
-    sys.stdout.flush()
     return 0
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from typing import BinaryIO
 
 
 class UserError(ValueError):
@@ -13,6 +15,14 @@ class UserError(ValueError):
 
 class EnvironmentFault(UserError):
     """The environment raised, or returned something that cannot be learned from."""
+
+
+class OutputFault(UserError):
+    """A file of a run, or another output, could not be written."""
+
+
+class MemoryFault(UserError):
+    """The system gives no more memory."""
 
 
 class AllMembersDiverged(UserError):
@@ -25,6 +35,22 @@ class ActorDiverged(UserError):
 
 class CheckpointError(UserError):
     """A checkpoint or saved agent that cannot be used: missing, torn, of another version or for other spaces."""
+
+
+@contextlib.contextmanager
+def writing(path: object) -> Iterator[None]:
+    """Within this context a refusal of the operating system is an OutputFault that names the file."""
+    try:
+        yield
+    except OSError as error:
+        raise OutputFault(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def write_all(file: BinaryIO, data: bytes) -> None:
+    """Write to an unbuffered file, which may take less than it is given at a time."""
+    rest = memoryview(data)
+    while rest:
+        rest = rest[file.write(rest) :]
 
 
 def nearest(given: str, allowed: Iterable[str]) -> str:

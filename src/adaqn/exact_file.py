@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from adaqn.errors import CheckpointError, UserError
+from adaqn.errors import CheckpointError, write_all, writing
 
 
 class Written(NamedTuple):
@@ -53,18 +53,17 @@ class ExactFile:
         """Write whole lines at the end; they end with a newline on every system."""
         data = text.encode()
         file = self._opened()
-        try:
-            file.write(data)
-            file.flush()
-        except OSError as error:
-            raise self._cannot_write(error) from error
+        with writing(self.path):
+            self._longer = True  # should the system take only a part, the next process to write cuts it off
+            write_all(file, data)
+            self._longer = False
         self._size += len(data)
         self._sha256.update(data)
 
     def sync(self) -> None:
         """Make all that was appended survive a loss of power; raise if the file is no longer the one written to."""
         file = self._opened()
-        try:
+        with writing(self.path):
             ours = os.fstat(file.fileno())
             if not self._names(ours):
                 raise CheckpointError(f"{self.path} was moved, removed or replaced while the run was writing it")
@@ -74,8 +73,6 @@ class ExactFile:
                     f"{self._size} were written"
                 )
             os.fsync(file.fileno())
-        except OSError as error:
-            raise self._cannot_write(error) from error
 
     def resume(self, written: Written) -> None:
         """Go on behind what was written when a checkpoint was made, or raise if that is not there any more.
@@ -99,12 +96,11 @@ class ExactFile:
         if self._begun:  # by somebody else, or before it was closed: is it still what it was?
             self._require(self.written)
         flags = os.O_RDWR | os.O_APPEND | _no_follow() | (0 if self._begun else os.O_CREAT | os.O_EXCL)
-        try:
-            file = os.fdopen(os.open(self.path, flags, 0o666), "ab")
+        with writing(self.path):
+            # Unbuffered: what the system refused must not be tried again when the file is closed.
+            file = os.fdopen(os.open(self.path, flags, 0o666), "ab", buffering=0)
             if self._longer:
                 file.truncate(self._size)
-        except OSError as error:
-            raise self._cannot_write(error) from error
         self._begun, self._longer, self._file = True, False, file
         return file
 
@@ -136,9 +132,6 @@ class ExactFile:
             return os.path.samestat(ours, os.lstat(self.path))
         except (FileNotFoundError, NotADirectoryError):
             return False
-
-    def _cannot_write(self, error: OSError) -> UserError:
-        return UserError(f"cannot write {self.path}: {error.strerror or error}")
 
 
 def _no_follow() -> int:

@@ -20,7 +20,7 @@ from typing import IO, Any, BinaryIO, NamedTuple
 
 import numpy as np
 
-from adaqn.errors import CheckpointError, UserError
+from adaqn.errors import CheckpointError, writing
 
 FORMAT = "adaqn"
 VERSION = 1
@@ -47,14 +47,13 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
     """A file written beside `path` that takes its place on success: `path` is always whole, old or new."""
     beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        with beside.open("wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(beside, path)
-        _sync_directory(path.parent)
-    except OSError as error:
-        raise UserError(f"cannot write {path}: {error.strerror or error}") from error
+        with writing(path):
+            with beside.open("wb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(beside, path)
+            _sync_directory(path.parent)
     finally:
         with contextlib.suppress(OSError):
             os.unlink(beside)

@@ -167,7 +167,8 @@ def test_from_the_agent_of_a_run_that_was_interrupted_in_its_burst_training_goes
         return update(agent, state, operation, batch, clock, rng)
 
     monkeypatch.setattr(SEARLAgent, "update", noted)
-    interrupted.learn(STEPS, run_dir=tmp_path / "run")
+    with pytest.raises(SystemExit, match="143"):
+        interrupted.learn(STEPS, run_dir=tmp_path / "run")
     left_at = interrupted.num_timesteps
     assert steps == [left_at] * 5 and interrupted.trainer.pending[-1] is Operation.GENERATION
     again = SEARL.from_run(tmp_path / "run")

@@ -80,6 +80,8 @@ class FakeTrainer:
                 self.settle(every)
                 self.step(every)
             if not self.interrupted:
+                for observer in every:
+                    observer.on_last_step(self)
                 self.settle(every)
                 for observer in every:
                     observer.on_finish(self)

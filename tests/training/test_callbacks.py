@@ -48,6 +48,8 @@ class FakeTrainer:
         self.episodes = 0
         self.recent_episodes: deque[Episode] = deque(maxlen=100)
         self.stop_reason: str | None = None
+        self.interrupted = False
+        self.postponed: set[str] = set()
         self.episodes_at = episodes_at or {}
 
     def stop(self, reason: str) -> None:

@@ -7,6 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
+try:
+    import resource
+except ImportError:  # not on Windows
+    resource = None
+
 from adaqn.errors import UserError
 
 GB = 10**9
@@ -60,7 +65,7 @@ def gigabytes(size: int) -> str:
 
 def available_memory(root: Path = Path("/")) -> int | None:
     """Bytes that this process may still take from the machine and from its container; None where Linux is not."""
-    limits = [_machine(root), *_control_groups(root)]
+    limits = [_machine(root), *_control_groups(root), _address_space(root)]
     known = [limit for limit in limits if limit is not None]
     return min(known) if known else None
 
@@ -68,6 +73,17 @@ def available_memory(root: Path = Path("/")) -> int | None:
 def _machine(root: Path) -> int | None:
     kilobytes = re.search(r"^MemAvailable:\s+(\d+) kB$", _text(root / "proc/meminfo"), re.MULTILINE)
     return int(kilobytes[1]) * 1024 if kilobytes else None
+
+
+def _address_space(root: Path) -> int | None:
+    """What `ulimit -v` leaves; beyond it, compiled code does not raise but ends the process."""
+    if resource is None:
+        return None
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    pages = _text(root / "proc/self/statm").split(" ")[0]
+    if limit == resource.RLIM_INFINITY or not pages.isdecimal():
+        return None
+    return limit - int(pages) * resource.getpagesize()
 
 
 def _control_groups(root: Path) -> list[int | None]:

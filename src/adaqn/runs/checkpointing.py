@@ -7,7 +7,7 @@ import platform
 import shlex
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Checkpointer(Observer):
-    """Saves at the start, every `interval` environment steps, when interrupted and at the end.
+    """Saves at the start, every `interval` environment steps, when interrupted and at the last step.
 
     It must come after all observers that write the exact files, so that a checkpoint finds their lines. A checkpoint
     vouches for all exact files of the run directory: it is refused when one of them was moved, removed, replaced or
@@ -68,24 +68,28 @@ class Checkpointer(Observer):
             self._written_by_observers.add(name)
             self._files[name] = file
 
-    def restore(self, trainer: Trainer) -> bool:
+    def restore(self, trainer: Trainer, accept: Callable[[], None] = lambda: None, finished: bool = False) -> bool:
         """Put a fresh trainer and the files where the newest whole checkpoint stood.
 
-        The answer is False for a run that was killed before its first checkpoint: it begins anew. All is checked and
-        nothing is written here: a file is cut to where the checkpoint found it when the run first writes to it.
+        The answer is False for a run that was killed before its first checkpoint: it begins anew. All is checked
+        before `accept` is called, and nothing is written here: a file is cut to where the checkpoint found it when the
+        run first writes to it. The files of a finished run stay as they are.
         """
         if not self._store.steps() and all(_lines(self._directory.path / name) <= 1 for name in EXACT_FILES):
+            accept()
             for file in self._files.values():
                 file.resume(NOTHING)
             return False
         snapshot = self._store.load(trainer.replay)
         self._check_config(snapshot)
         check_same_spaces("the checkpoint", snapshot.meta.get("spaces"), _spaces(trainer))
-        self._resume_files(_written(snapshot))
+        if not finished:
+            self._resume_files(_written(snapshot))
         _warn_of_another_platform(snapshot)
         trainer.restore(snapshot)
         self._stopwatch.set(float(snapshot.meta.get("elapsed", 0.0)))
         self._saved = trainer.clock.step
+        accept()
         return True
 
     def _resume_files(self, written: dict[str, Written]) -> None:
@@ -96,10 +100,12 @@ class Checkpointer(Observer):
             file.resume(content)
 
     def _check_config(self, snapshot: Snapshot) -> None:
-        if self._config is not None and (changed := self._config.differences(snapshot.meta.get("config") or {})):
+        if self._config is None:
+            return
+        if changed := self._config.differences(snapshot.meta.get("config") or {}, int(snapshot.meta.get("step", 0))):
             raise CheckpointError(
                 f"config.yaml was changed after the checkpoint was written ({', '.join(changed)}); "
-                "put it back to resume, or train it as a new run"
+                "put it back to resume (`adaqn resume --steps` gives a run another end), or train it as a new run"
             )
 
     def on_start(self, trainer: Trainer) -> None:
@@ -115,9 +121,16 @@ class Checkpointer(Observer):
             self._save(trainer)
         self._seen = step
 
-    def on_finish(self, trainer: Trainer) -> None:
-        """Save the end, when the last updates have been made."""
+    def on_last_step(self, trainer: Trainer) -> None:
+        """Save the run as it is before its last updates, from where it can be extended.
+
+        A longer run makes the last of these updates and its next action in one program.
+        """
         self._save(trainer)
+
+    def on_finish(self, trainer: Trainer) -> None:
+        """Save the end, when the last updates have been made, for those who use the agent."""
+        self._store.save_end(trainer.clock.step, trainer.snapshot())
 
     def on_close(self, trainer: Trainer) -> None:
         """Save a run that was interrupted.
@@ -139,7 +152,12 @@ class Checkpointer(Observer):
         snapshot = trainer.snapshot()
         written = {name: file.written._asdict() for name, file in self._files.items()}
         config = None if self._config is None else self._config.to_dict()
-        meta = snapshot.meta | {"files": written, "elapsed": self._stopwatch.elapsed, "config": config}
+        meta = snapshot.meta | {
+            "step": trainer.clock.step,
+            "files": written,
+            "elapsed": self._stopwatch.elapsed,
+            "config": config,
+        }
         meta |= {"spaces": _spaces(trainer), "platform": platform_facts()}
         self._store.save(trainer.clock.step, Snapshot(snapshot.arrays, meta), trainer.replay)
         self._saved = trainer.clock.step

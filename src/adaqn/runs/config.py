@@ -17,6 +17,7 @@ from adaqn.envs.making import observation_shape_of
 from adaqn.errors import UserError, count, unknown_name
 from adaqn.hyperparameters import Hyperparameters, grid, members_from
 from adaqn.limits import most
+from adaqn.runs.horizons import Horizons, horizon_from, horizons, until
 from adaqn.space import SearchSpace, space_from
 
 CONFIG_VERSION = 1
@@ -32,6 +33,7 @@ class RunConfig:
     env: str | None  # None: an environment object that a program passed, which no file can name
     env_kwargs: Mapping[str, Any] = field(default_factory=dict)
     steps: int
+    horizon: int | Horizons | None = None  # end that schedules "until the end" refer to; None: steps
     seed: int = 0
     n_envs: int = 1
     members: tuple[Hyperparameters, ...]
@@ -50,6 +52,7 @@ class RunConfig:
             set_field(name, count(name, getattr(self, name), low, most(name)))
         for name in ("log_interval", "checkpoint_interval"):
             set_field(name, count(name, getattr(self, name), low=1))
+        set_field("horizon", horizon_from(self.horizon))
         if self.eval_interval is not None:
             set_field("eval_interval", count("eval_interval", self.eval_interval, low=1))
         least = self.settings.least_steps
@@ -92,6 +95,8 @@ class RunConfig:
         values: dict[str, Any] = {"version": CONFIG_VERSION}
         for f in dataclasses.fields(self):
             values[f.name] = getattr(self, f.name)
+        if isinstance(self.horizon, tuple):
+            values["horizon"] = [list(entry) for entry in self.horizon]
         values["env_kwargs"] = dict(self.env_kwargs)
         values["settings"] = dataclasses.asdict(self.settings)
         values["members"] = [member.to_dict() for member in self.members] or None  # a search draws its own
@@ -106,10 +111,20 @@ class RunConfig:
         except yaml.YAMLError as error:
             raise UserError(f"a configuration holds only plain values, but {self.env_kwargs} has others") from error
 
-    def differences(self, other: Mapping[str, Any]) -> list[str]:
-        """The entries that matter to the result and differ from those of another configuration's `to_dict`."""
-        mine = {name: value for name, value in self.to_dict().items() if name not in OF_WATCHING}
-        return [name for name, value in mine.items() if other.get(name) != value]
+    @property
+    def horizons(self) -> Horizons:
+        """From which step on schedules "until the end" refer to which end."""
+        return horizons(self.horizon, self.steps)
+
+    def differences(self, other: Mapping[str, Any], step: int) -> list[str]:
+        """The entries that differ from those of another configuration's `to_dict` and mattered up to this step."""
+        mine = {name: value for name, value in self.to_dict().items() if name not in (*OF_WATCHING, "steps", "horizon")}
+        changed = [name for name, value in mine.items() if other.get(name) != value]
+        # Where a run ends matters to its beginning only through the schedules that refer to the end.
+        before = horizons(other.get("horizon"), other.get("steps", self.steps))
+        if until(self.horizons, step) != until(before, step):
+            changed.insert(0, "steps" if self.horizon is None else "horizon")
+        return changed
 
 
 def read_config(name_or_path: str | Path) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from adaqn.agents.events import Event, Generation, TargetUpdate, TrialEnd
+from adaqn.printing import STEADY
 from adaqn.runs.labels import member_labels
 from adaqn.runs.tables import facts_table, members_table, outcome_table, space_label
 from adaqn.training.callbacks import target_member
@@ -52,7 +53,7 @@ class ProgressLine(Observer):
         console: Console | None = None,
         timer: Callable[[], float] = time.perf_counter,
     ) -> None:
-        self.console = console or Console(highlight=False)
+        self.console = console or Console(file=STEADY, highlight=False)
         self.target = 0
         self._end = end
         self._timer = timer
@@ -201,7 +202,7 @@ class ConsoleReporter(Observer):
         console: Console | None = None,
         timer: Callable[[], float] = time.perf_counter,
     ) -> None:
-        self.console = console or Console(highlight=False)
+        self.console = console or Console(file=STEADY, highlight=False)
         self.algorithm = algorithm
         self.steps = steps
         self.gamma = gamma

@@ -31,7 +31,7 @@ _WRITTEN = (
     (".", r"\.(summary\.json|config\.yaml|(progress|(policy_)?evaluations)\.csv|best_model\.zip)\.\d+\.tmp"),
     (".", r"\.(picture\.png|policy\.npz|schedule\.yaml)\.\d+\.tmp"),
     ("tensorboard", r"events\.out\.tfevents\..+"),
-    ("checkpoint", r"step-\d+\.zip|\.step-\d+\.zip\.\d+\.tmp"),
+    ("checkpoint", r"(step-\d+|end)\.zip|\.(step-\d+|end)\.zip\.\d+\.tmp"),
     ("checkpoint/segments", r"rows-\d+-\d+\.zip|\.rows-\d+-\d+\.zip\.\d+\.tmp"),
     (".", r"config\.yaml"),
 )

@@ -11,6 +11,7 @@ import gymnasium
 
 from adaqn.agents.events import Event
 from adaqn.errors import UserError
+from adaqn.printing import say
 from adaqn.training.evaluation import Policy
 from adaqn.training.observers import Episode, Observer
 
@@ -84,7 +85,7 @@ class BaseCallback(Observer):
         if self._on_step() is False:
             reason = self._stop_reason()
             if self.verbose >= 1:
-                print(f"step {self.num_timesteps:,}: {reason}")
+                say(f"step {self.num_timesteps:,}: {reason}")
             trainer.stop(reason)
 
     def on_episode(self, trainer: Trainer, episode: Episode) -> None:

@@ -12,10 +12,18 @@ from typing import TYPE_CHECKING, Any
 import gymnasium
 import numpy as np
 
-from adaqn.errors import UserError, count, number
+from adaqn.errors import UserError, count, number, writing
+from adaqn.printing import say
 from adaqn.snapshot import require_replaceable
 from adaqn.training.base_callback import BaseCallback, CallbackList, FunctionCallback, Model, as_callback
-from adaqn.training.evaluation import EvaluationLog, EvaluationResult, episode_seed, evaluate_policy
+from adaqn.training.evaluation import (
+    EvaluationInterrupted,
+    EvaluationLog,
+    EvaluationResult,
+    InterruptiblePolicy,
+    episode_seed,
+    evaluate_policy,
+)
 
 if TYPE_CHECKING:
     from adaqn.exact_file import ExactFile
@@ -98,6 +106,13 @@ class EvalCallback(BaseCallback):
         super().on_start(trainer)
         if self.callback_on_new_best is not None:
             self.callback_on_new_best.on_start(trainer)
+        if self._name in trainer.postponed:
+            trainer.postponed.discard(self._name)
+            self._evaluate_now()
+
+    @property
+    def _name(self) -> str:
+        return "evaluation" if self._log is None else self._log.path.name
 
     def _on_training_start(self) -> None:
         self._evaluated = self.num_timesteps
@@ -111,30 +126,40 @@ class EvalCallback(BaseCallback):
         if not crossed(self.eval_freq, self._evaluated, self.num_timesteps):
             return True
         self._evaluated = self.num_timesteps
-        result = self.evaluate()
+        self._evaluate_now()
+        return True
+
+    def _evaluate_now(self) -> None:
+        try:
+            result = self.evaluate()
+        except EvaluationInterrupted:
+            # Half of it is nothing to go by. Whoever resumes the run begins with it.
+            self.trainer.postponed.add(self._name)
+            return
         self.last_mean_reward = result.mean
         if self._log is not None:
             generation = self.trainer.agent.generation(self.trainer.state)
             self._log.append(self.num_timesteps, generation, target_member(self.trainer), result)
         if self.verbose >= 1:
-            print(
+            say(
                 f"step {self.num_timesteps:,}: return {result.mean:.2f} ± {result.std:.2f} "
                 f"in {len(result.returns)} evaluation episodes of {np.mean(result.lengths):.1f} steps"
             )
         if result.mean > self.best_mean_reward:
             self.best_mean_reward = result.mean
             if self.best_model_save_path is not None:
-                self.best_model_save_path.mkdir(parents=True, exist_ok=True)
+                with writing(self.best_model_save_path):
+                    self.best_model_save_path.mkdir(parents=True, exist_ok=True)
                 self.model.save(self.best_model_save_path / "best_model.zip")
             if self.callback_on_new_best is not None:
                 self.callback_on_new_best.on_step(self.trainer)
-        return True
 
     def evaluate(self) -> EvaluationResult:
         """The episodes that belong to the current step."""
         assert self.eval_env is not None, "evaluate() is for the time of training"
         seed = episode_seed(self.seed, self.num_timesteps)
-        return evaluate_policy(self.model, self.eval_env, self.n_eval_episodes, self.deterministic, seed)
+        policy = InterruptiblePolicy(self.model, lambda: self.trainer.interrupted)
+        return evaluate_policy(policy, self.eval_env, self.n_eval_episodes, self.deterministic, seed)
 
     def on_finish(self, trainer: Trainer) -> None:
         super().on_finish(trainer)
@@ -177,7 +202,8 @@ class CheckpointCallback(BaseCallback):
 
     def _on_training_start(self) -> None:
         self._saved = self.num_timesteps
-        self.save_path.mkdir(parents=True, exist_ok=True)
+        with writing(self.save_path):
+            self.save_path.mkdir(parents=True, exist_ok=True)
 
     def _on_step(self) -> bool:
         if crossed(self.save_freq, self._saved, self.num_timesteps):
@@ -185,7 +211,7 @@ class CheckpointCallback(BaseCallback):
             path = self.save_path / f"{self.name_prefix}_{self.num_timesteps}_steps.zip"
             self.model.save(path)
             if self.verbose >= 1:
-                print(f"step {self.num_timesteps:,}: saved {path}")
+                say(f"step {self.num_timesteps:,}: saved {path}")
         return True
 
 

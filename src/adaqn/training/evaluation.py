@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import gymnasium
 import numpy as np
 
-from adaqn.errors import EnvironmentFault, UserError, count
+from adaqn.errors import EnvironmentFault, UserError, count, writing
 from adaqn.exact_file import ExactFile, Written
 from adaqn.snapshot import replacing
 
@@ -27,6 +27,24 @@ class Policy(Protocol):
     def predict(self, observation: np.ndarray, *, deterministic: bool = True) -> tuple[Any, Any]:
         """The action for one observation, and nothing (Stable-Baselines3's hidden state)."""
         ...
+
+
+class EvaluationInterrupted(Exception):
+    """An evaluation was left before its end."""
+
+
+class InterruptiblePolicy:
+    """A policy whose evaluation ends with EvaluationInterrupted at its next action, once `interrupted` says so."""
+
+    def __init__(self, policy: Policy, interrupted: Callable[[], bool]) -> None:
+        self._policy = policy
+        self._interrupted = interrupted
+
+    def predict(self, observation: np.ndarray, *, deterministic: bool = True) -> tuple[Any, Any]:
+        """The policy's action."""
+        if self._interrupted():
+            raise EvaluationInterrupted
+        return self._policy.predict(observation, deterministic=deterministic)
 
 
 @dataclass(frozen=True)
@@ -108,7 +126,8 @@ class EvaluationLog:
         kept = [row for row in rows if self._opened or int(row[0]) <= step]
         text = _lines([EVALUATION_COLUMNS, *kept]).encode()
         if not present or self.path.read_bytes() != text:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with writing(self.path):
+                self.path.parent.mkdir(parents=True, exist_ok=True)
             with replacing(self.path) as file:
                 file.write(text)
         self.file.resume(Written.of(text))

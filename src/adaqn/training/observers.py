@@ -23,7 +23,9 @@ class Observer:
     """Hears what happens in a run; every method may be left out.
 
     An observer reads the trainer but changes nothing that learning depends on, so that who listens changes no
-    result. It may call `trainer.stop(reason)`: the run then ends after the current step.
+    result. It may call `trainer.stop(reason)`: the run then ends after the current step. One that takes long for a
+    step looks at `trainer.interrupted`, and leaves a name in `trainer.postponed` if it gives up: the name is saved with
+    the run, and still there when a resumed run starts.
     """
 
     def exact_files(self) -> Sequence[ExactFile]:
@@ -41,6 +43,9 @@ class Observer:
 
     def on_event(self, trainer: Trainer, event: Event) -> None:
         """After something periodic happened: a target update, a generation, a new trial."""
+
+    def on_last_step(self, trainer: Trainer) -> None:
+        """After the last step, before the updates that are due for it."""
 
     def on_finish(self, trainer: Trainer) -> None:
         """After the last step, when all updates that were due have been made."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
 from collections.abc import Sequence
 from typing import Any
@@ -32,6 +33,7 @@ class Trainer:
         self._agent_rng, self._environment_rng, self._replay_rng = map(np.random.default_rng, others)
         self.state: Any = agent.init(int(for_weights.generate_state(1)[0]))
         self.clock = Clock()
+        self.horizons: tuple[tuple[int, int], ...] = ()  # (step, horizon from there on), if it is not one for all
         self.updates = 0
         self.episodes = 0
         self.recent_episodes: deque[Episode] = deque(maxlen=RECENT)
@@ -40,6 +42,7 @@ class Trainer:
         self._ended = np.zeros(environments.count, bool)
         self._started = False  # the environments have been reset
         self.pending: tuple[Operation, ...] = ()  # what an interruption left undone of what was due for this step
+        self.postponed: set[str] = set()  # what observers left undone for this step because of an interruption
 
     def begin(self, horizon: int) -> None:
         """Count a new run from step 0, in new episodes; what was learned and stored so far stays."""
@@ -49,11 +52,13 @@ class Trainer:
         self.recent_episodes.clear()
         self._started = False
         self.pending = ()
+        self.postponed.clear()
 
     def leave_run(self) -> None:
         """Go on from here as another run, with an empty replay buffer and in new episodes; what was due is let be."""
         self.clock = self.clock._replace(settled=self.clock.step, began=self.clock.step)
         self.pending = ()
+        self.postponed.clear()
         self._ended[:] = False
         self._started = False
 
@@ -85,12 +90,19 @@ class Trainer:
                 actions = self._settle(observers, act=True)
                 if actions is not None:
                     self._step(actions, observers)
-            if not self.interrupted and self._settle(observers, act=False) is not None:
-                for observer in observers:
-                    observer.on_finish(self)
+            if not self.interrupted:
+                self._finish(observers)
         finally:
+            with contextlib.ExitStack() as closing:  # all of them, also if one raises
+                for observer in reversed(observers):
+                    closing.callback(observer.on_close, self)
+
+    def _finish(self, observers: Sequence[Observer]) -> None:
+        for observer in observers:
+            observer.on_last_step(self)
+        if self._settle(observers, act=False) is not None:
             for observer in observers:
-                observer.on_close(self)
+                observer.on_finish(self)
 
     def _settle(self, observers: Sequence[Observer], act: bool) -> np.ndarray | None:
         """Do all that is due up to the current step, and choose the next actions; None if interrupted on the way.
@@ -98,6 +110,9 @@ class Trainer:
         The last update and the choice of actions are one dispatch where nothing comes between them.
         """
         agent, clock = self.agent, self.clock
+        for start, horizon in self.horizons:
+            if start <= clock.step:
+                clock = clock._replace(horizon=horizon)
         due = self.pending or agent.plan(self.state, clock, self._ended)
         self.pending = ()
         fused = act and bool(due) and due[-1].needs_batch
@@ -138,6 +153,7 @@ class Trainer:
 
     def _step(self, actions: np.ndarray, observers: Sequence[Observer]) -> None:
         environments = self.environments
+        self.postponed.clear()
         try:
             transitions = environments.step(actions, self._environment_rng)
         except EnvironmentFault:
@@ -172,6 +188,7 @@ class Trainer:
             "clock": self.clock._asdict(),
             "updates": self.updates,
             "pending": [operation.name for operation in self.pending],
+            "postponed": sorted(self.postponed),
             "episodes": self.episodes,
             "recent_episodes": [list(episode) for episode in self.recent_episodes],
             "environments": episodes,
@@ -188,6 +205,7 @@ class Trainer:
         self.clock = Clock(**meta["clock"])
         self.updates = meta["updates"]
         self.pending = tuple(Operation[name] for name in meta.get("pending", ()))
+        self.postponed = set(meta.get("postponed", ()))
         self.episodes = meta["episodes"]
         self.recent_episodes = deque((Episode(*e) for e in meta["recent_episodes"]), maxlen=RECENT)
         for name, rng in self._generators().items():

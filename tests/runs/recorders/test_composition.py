@@ -41,7 +41,8 @@ def test_wandb_is_told_the_project_the_directory_and_the_configuration(
         begun.append(options)
         return SimpleNamespace(log=lambda metrics, step: None, finish=lambda: None)
 
-    monkeypatch.setitem(sys.modules, "wandb", SimpleNamespace(init=init))
+    setup = lambda: SimpleNamespace(settings=SimpleNamespace(mode="offline"))  # noqa: E731
+    monkeypatch.setitem(sys.modules, "wandb", SimpleNamespace(init=init, setup=setup, login=lambda: True))
     config = RunConfig.from_dict({"env": "CartPole-v1", "steps": 5_000, "seed": 3})
     run = recorders_for(
         RunDirectory.create(tmp_path / "lander"),
