@@ -20,7 +20,7 @@ from typing import IO, Any, BinaryIO, NamedTuple
 
 import numpy as np
 
-from adaqn.errors import CheckpointError, writing
+from adaqn.errors import CheckpointError, UserError, writing
 
 FORMAT = "adaqn"
 VERSION = 1

@@ -118,9 +118,7 @@ def comment_of(file: Traversable) -> str:
     return "".join(itertools.takewhile(lambda line: line.startswith("#"), lines))
 
 
-@pytest.mark.parametrize(
-    "name", [*(p for p in presets() if p not in ("atari-searl", "atari-dehb")), "spaces/images", "spaces/vectors"]
-)
+@pytest.mark.parametrize("name", [*presets(), "spaces/images", "spaces/vectors"])
 def test_every_preset_says_what_is_the_papers_the_authors_codes_and_ours(name: str) -> None:
     comment = comment_of(resources.files("adaqn") / "presets" / f"{name}.yaml")
     sources = [line.split(":")[0] for line in comment.splitlines() if line.startswith(("# Paper:", "# A", "# Ours:"))]
