@@ -15,8 +15,9 @@ from adaqn.agents import algorithm, algorithms
 from adaqn.analysis.video import checked_video_path, record_video
 from adaqn.api import Model, open_run
 from adaqn.errors import UserError
+from adaqn.files import yaml_value
 from adaqn.hyperparameters import grid, layers_from_text
-from adaqn.runs.config import RunConfig, as_mapping, read_config, yaml_value
+from adaqn.runs.config import RunConfig, as_mapping, read_config
 from adaqn.runs.export import policy_path
 from adaqn.runs.session import Output, RunSession
 from adaqn.space import named_spaces

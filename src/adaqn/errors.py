@@ -7,8 +7,16 @@ import math
 from collections.abc import Iterable
 
 
+LONGEST_MESSAGE = 3_000  # characters
+
+
 class UserError(ValueError):
     """A mistake in what the user gave. The command line prints its message without a traceback."""
+
+    def __str__(self) -> str:
+        """The message; the middle is left out of one that quotes a very long value."""
+        text = super().__str__()
+        return text if len(text) <= LONGEST_MESSAGE else f"{text[: LONGEST_MESSAGE - 500]} ... {text[-500:]}"
 
 
 class EnvironmentFault(UserError):

@@ -15,6 +15,7 @@ from adaqn.agents import algorithm
 from adaqn.agents.catalogue import Population, Scheduled
 from adaqn.envs.making import observation_shape_of
 from adaqn.errors import UserError, count, unknown_name
+from adaqn.files import read_text, read_yaml, yaml_value
 from adaqn.hyperparameters import Hyperparameters, grid, members_from
 from adaqn.space import SearchSpace, space_from
 
@@ -114,9 +115,9 @@ def read_config(name_or_path: str | Path) -> dict[str, Any]:
     """The plain values of a YAML file, or of the preset with this name."""
     path = Path(name_or_path)
     if path.is_file():
-        text = _text_of(path)
+        text = read_text(path)
     elif str(name_or_path) in presets():
-        text = (resources.files("adaqn") / "presets" / f"{name_or_path}.yaml").read_text()
+        text = (resources.files("adaqn") / "presets" / f"{name_or_path}.yaml").read_text(encoding="utf-8")
     elif path.suffix in (".yaml", ".yml"):
         raise UserError(f"there is no file {path}")
     else:
@@ -125,22 +126,6 @@ def read_config(name_or_path: str | Path) -> dict[str, Any]:
     if not isinstance(values, Mapping):
         raise UserError(f"{path} must hold a mapping of names to values, but it holds {values!r}")
     return dict(values)
-
-
-def _text_of(path: Path) -> str:
-    try:
-        return path.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"cannot read {path} as text: {error}") from None
-
-
-def yaml_value(what: str, text: str) -> Any:
-    """The value of a YAML text."""
-    try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        reason = " ".join(str(error).split())
-        raise UserError(f"{what} is not valid YAML: {reason}") from None
 
 
 def presets() -> list[str]:
@@ -176,7 +161,7 @@ def schedule_from(schedule: Any) -> tuple[Scheduled, ...]:
         path = Path(schedule)
         if not path.is_file():
             raise UserError(f"there is no file {path} with a schedule of hyperparameters")
-        schedule = yaml_value(str(path), _text_of(path))
+        schedule = read_yaml(path)
     if isinstance(schedule, Mapping):
         schedule = schedule.get("schedule")
     if not isinstance(schedule, list | tuple):
