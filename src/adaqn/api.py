@@ -22,6 +22,7 @@ from adaqn.envs.actions import environment_actions
 from adaqn.envs.environments import Environments
 from adaqn.envs.making import make_environment
 from adaqn.envs.spaces import observation_dtype
+from adaqn.envs.values import Unusable, observation_of, require_finite
 from adaqn.errors import CheckpointError, UserError, count
 from adaqn.hyperparameters import Hyperparameters
 from adaqn.replay.making import make_replay
@@ -228,12 +229,21 @@ class Model:
         for callers that know SB3's policies with a memory; there is none here.
         """
         del state, episode_start
-        observation = np.asarray(observation)
+        try:
+            observation = np.asarray(observation)
+        except ValueError:  # a ragged list
+            raise UserError(f"predict needs an array, but got a {type(observation).__name__} that is none") from None
         shape = self.observation_space.shape
         single = observation.shape == shape
         if not single and observation.shape[1:] != shape:
             raise UserError(f"observations have the shape {shape}, but got {observation.shape}")
-        batch = np.asarray(observation[None] if single else observation, observation_dtype(self.observation_space))
+        try:
+            batch = observation_of(
+                observation[None] if single else observation, observation_dtype(self.observation_space)
+            )
+            require_finite(batch)
+        except Unusable as unusable:
+            raise UserError(f"predict got {unusable}") from None
         trainer = self._trainer
         actions = trainer.agent.policy(
             trainer.state, batch, None if deterministic else self._predict_rng, trainer.clock

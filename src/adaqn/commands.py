@@ -14,6 +14,7 @@ from typing import Any
 from adaqn.agents import algorithm, algorithms
 from adaqn.analysis.video import checked_video_path, record_video
 from adaqn.api import Model, open_run
+from adaqn.envs.making import close
 from adaqn.errors import UserError
 from adaqn.files import yaml_value
 from adaqn.hyperparameters import grid, layers_from_text
@@ -194,14 +195,14 @@ def evaluate(flags: argparse.Namespace) -> int:
     model = _agent(flags.source)
     env = model.make_env()
     result = evaluate_policy(model, env, flags.episodes, deterministic=True, seed=flags.seed)
-    env.close()
+    close(env)
     for index, (total, length) in enumerate(zip(result.returns, result.lengths, strict=True)):
         print(f"episode {index:3d}: return {total:10.2f}, {length} steps")
     print(f"mean return {result.mean:.2f} ± {result.std:.2f} over {len(result.returns)} episodes")
     if video is not None:
         filmed = model.make_env(render_mode="rgb_array")
         record_video(model, filmed, video, episodes=1, seed=flags.seed)
-        filmed.close()
+        close(filmed)
         print(f"video: {video}")
     sys.stdout.flush()
     return 0

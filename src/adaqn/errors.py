@@ -6,7 +6,6 @@ import difflib
 import math
 from collections.abc import Iterable
 
-
 LONGEST_MESSAGE = 3_000  # characters
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import gymnasium
 import numpy as np
 
+from adaqn.envs.making import close
 from adaqn.errors import UserError, count, number
 from adaqn.training.base_callback import BaseCallback, CallbackList, FunctionCallback, Model, as_callback
 from adaqn.training.evaluation import EvaluationLog, EvaluationResult, episode_seed, evaluate_policy
@@ -123,7 +124,7 @@ class EvalCallback(BaseCallback):
 
     def on_close(self, trainer: Trainer) -> None:
         if self._owns_env and self.eval_env is not None:
-            self.eval_env.close()
+            close(self.eval_env)
             self.eval_env = None
         if self.callback_on_new_best is not None:
             self.callback_on_new_best.on_close(trainer)
