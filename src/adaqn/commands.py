@@ -173,9 +173,9 @@ def _value(name: str, text: str) -> Any:
     return layers_from_text(text) if name == "hidden" else yaml_value(f"the value of {name} in --grid", text)
 
 
-def resume(run_dir: Path, quiet: bool) -> int:
+def resume(run_dir: Path, quiet: bool, trust_env: bool = False) -> int:
     """`adaqn resume`."""
-    session, model = open_run(run_dir, None, Output(console=not quiet))
+    session, model = open_run(run_dir, None, Output(console=not quiet), trust_env)
     if session.finished:
         print(f"{run_dir} is finished: nothing to resume (see its summary.json)")
         return 0
@@ -192,7 +192,7 @@ def evaluate(flags: argparse.Namespace) -> int:
     if flags.video is not None:
         video = checked_video_path(folder / "video.mp4" if flags.video == Path("") else flags.video)
         _require_free(video, flags.force)
-    model = _agent(flags.source)
+    model = _agent(flags.source, flags.trust_env)
     env = model.make_env()
     result = evaluate_policy(model, env, flags.episodes, deterministic=True, seed=flags.seed)
     close(env)
@@ -217,9 +217,10 @@ def export(flags: argparse.Namespace) -> int:
     return 0
 
 
-def _agent(source: Path) -> Model:
+def _agent(source: Path, trust_env: bool = False) -> Model:
     """The agent of a run, or one that was saved."""
-    return Model.from_run(source) if source.is_dir() else Model.load(source)
+    load = Model.from_run if source.is_dir() else Model.load
+    return load(source, trust_env=trust_env)
 
 
 def _require_free(path: Path, force: bool) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 LONGEST_MESSAGE = 3_000  # characters
 
@@ -32,6 +33,17 @@ class ActorDiverged(UserError):
 
 class CheckpointError(UserError):
     """A checkpoint or saved agent that cannot be used: missing, torn, of another version or for other spaces."""
+
+
+@contextlib.contextmanager
+def reading_saved(what: str) -> Iterator[None]:
+    """Turn whatever missing or wrong metadata make Python raise into a CheckpointError about `what`."""
+    try:
+        yield
+    except UserError:
+        raise
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+        raise CheckpointError(f"{what} is damaged: something in it is missing or wrong ({error!r})") from error
 
 
 def nearest(given: str, allowed: Iterable[str]) -> str:

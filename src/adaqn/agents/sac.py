@@ -102,6 +102,10 @@ class SACAgent(EnsembleAgent):
         """Those of the critics, and the actor with its two moments."""
         return super().parameter_bytes + 3 * 4 * self._actor.size
 
+    def least_bytes(self, meta: dict[str, Any]) -> int:
+        """Those of the critics, and the actor."""
+        return super().least_bytes(meta) + 4 * self._actor.size
+
     def _start(self, members: tuple[Hyperparameters, ...], seed: int) -> EnsembleRun:
         learning = start(self._program(members), members, self.discounts(members), seed)
         return EnsembleRun(members, self._programs(members), learning)

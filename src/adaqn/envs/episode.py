@@ -88,10 +88,11 @@ class RunningEpisode:
 
     def repeat(self, recorded: EpisodePosition, shown: np.ndarray, observations: np.ndarray, row: int) -> str | None:
         """Repeat an episode up to where the environment showed this row; says what came out differently."""
-        if recorded.actions.shape != (recorded.length, *self._actions.shape[1:]):
+        expected = (recorded.length, *self._actions.shape[1:])
+        if recorded.actions.shape != expected or recorded.actions.dtype != self._actions.dtype:
             raise CheckpointError(
-                f"the recorded actions have shape {recorded.actions.shape}, which are not {recorded.length} "
-                f"actions of {self._label}"
+                f"the recorded actions have shape {recorded.actions.shape} and dtype {recorded.actions.dtype}, which "
+                f"are not {recorded.length} actions of {self._label}"
             )
         self.begin(recorded.seed, observations, row)
         for action in recorded.actions:

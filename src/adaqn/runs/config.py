@@ -57,8 +57,16 @@ class RunConfig:
             raise UserError(f"a run of {self.steps} steps is too short: {least.reason}")
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any], source: str = "the configuration") -> RunConfig:
-        """The configuration that these plain values describe; what is left out has its default."""
+    def from_dict(
+        cls,
+        values: Mapping[str, Any],
+        source: str = "the configuration",
+        observation_shape: tuple[int, ...] | None = None,
+    ) -> RunConfig:
+        """The configuration that these plain values describe; what is left out has its default.
+
+        Where the shape of the observations matters and is not given, an environment is made to look at it.
+        """
         if not isinstance(values, Mapping):
             raise UserError(f"{source} must be a mapping of names to values, but got {values!r}")
         values = dict(values)
@@ -80,10 +88,15 @@ class RunConfig:
         env, kwargs = values["env"], as_mapping("env_kwargs", values.get("env_kwargs"))
         values["env_kwargs"] = kwargs
 
-        def observation_shape() -> tuple[int, ...]:
+        if env is not None and not isinstance(env, str):
+            raise UserError(f"env in {source} must be the id of an environment, but got {env!r}")
+
+        def shape() -> tuple[int, ...]:
+            if observation_shape is not None:
+                return observation_shape
             return () if env is None else observation_shape_of(env, kwargs)
 
-        values |= chosen.population(given, values["settings"], seed, observation_shape)._asdict()
+        values |= chosen.population(given, values["settings"], seed, shape)._asdict()
         return cls(**values)
 
     def to_dict(self) -> dict[str, Any]:
