@@ -23,7 +23,7 @@ from adaqn.envs.environments import Environments
 from adaqn.envs.making import make_environment
 from adaqn.envs.spaces import observation_dtype
 from adaqn.envs.spaces_only import SpacesOnly, require_trust
-from adaqn.envs.values import Unusable, observation_of, require_finite
+from adaqn.envs.values import Unusable, array_of, observation_of, require_finite
 from adaqn.errors import CheckpointError, UserError, count, reading_saved
 from adaqn.hyperparameters import Hyperparameters
 from adaqn.replay.making import make_replay
@@ -269,15 +269,12 @@ class Model:
         for callers that know SB3's policies with a memory; there is none here.
         """
         del state, episode_start
-        try:
-            observation = np.asarray(observation)
-        except ValueError:  # a ragged list
-            raise UserError(f"predict needs an array, but got a {type(observation).__name__} that is none") from None
         shape = self.observation_space.shape
-        single = observation.shape == shape
-        if not single and observation.shape[1:] != shape:
-            raise UserError(f"observations have the shape {shape}, but got {observation.shape}")
         try:
+            observation = array_of(observation)
+            single = observation.shape == shape
+            if not single and observation.shape[1:] != shape:
+                raise UserError(f"observations have the shape {shape}, but got {observation.shape}")
             batch = observation_of(
                 observation[None] if single else observation, observation_dtype(self.observation_space)
             )

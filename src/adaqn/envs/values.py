@@ -39,11 +39,17 @@ def truth_of(name: str, given: Any) -> bool:
     return bool(array.item())
 
 
-def observation_of(given: Any, dtype: np.dtype[Any]) -> np.ndarray:
-    """An observation, or several, as an array of this dtype; numbers that float32 cannot hold become infinite."""
-    array = given if type(given) is np.ndarray else _array(given)
+def array_of(given: Any) -> np.ndarray:
+    """An observation, or several, as an array of any dtype."""
+    array = _array(given)
     if array is None:
         raise Unusable(f"an observation of type {type(given).__name__}", "an array is expected")
+    return array
+
+
+def observation_of(given: Any, dtype: np.dtype[Any]) -> np.ndarray:
+    """An observation, or several, as an array of this dtype; numbers that float32 cannot hold become infinite."""
+    array = given if type(given) is np.ndarray else array_of(given)
     if array.dtype == dtype:
         return array
     if array.dtype.kind not in _NUMERIC:
