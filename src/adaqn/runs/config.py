@@ -50,6 +50,8 @@ class RunConfig:
             set_field(name, count(name, getattr(self, name), low))
         for name in ("log_interval", "checkpoint_interval"):
             set_field(name, count(name, getattr(self, name), low=1))
+        if self.wandb_project is not None and not isinstance(self.wandb_project, str):
+            raise UserError(f"wandb_project must be the name of a project, but got {self.wandb_project!r}")
         if self.eval_interval is not None:
             set_field("eval_interval", count("eval_interval", self.eval_interval, low=1))
         least = self.settings.least_steps

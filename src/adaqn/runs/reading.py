@@ -114,13 +114,13 @@ def read_progress(path: Path) -> dict[str, NDArray[np.float64]]:
     return {tag: values[:, index] for index, tag in enumerate(header)}
 
 
-def whole_lines(path: Path) -> list[str]:
+def whole_lines(path: Path, errors: str = "strict") -> list[str]:
     """The lines that were written to their end; a process that was killed may have left half of one."""
     if not path.exists():
         return []
     try:
         text = path.read_bytes()
-        return text[: text.rfind(b"\n") + 1].decode("utf-8").split("\n")[:-1]
+        return text[: text.rfind(b"\n") + 1].decode("utf-8", errors).split("\n")[:-1]
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"cannot read {path} as text: {error}") from None
 
