@@ -120,8 +120,10 @@ def test_an_environment_object_is_used_as_it_is(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="cannot be made a second time"):
         model.make_env()
     model.save(tmp_path / "object")
-    with pytest.raises(UserError, match="needs one again: pass env="):
-        AdaDQN.load(tmp_path / "object")
+    alone = AdaDQN.load(tmp_path / "object")
+    assert_equal_weights(alone, model)
+    with pytest.raises(UserError, match="cannot be made a second time; pass another one of its kind with env="):
+        alone.learn(100, reset_num_timesteps=False)
     assert_equal_weights(AdaDQN.load(tmp_path / "object", env=env), model)
 
 
@@ -275,7 +277,8 @@ def test_from_the_agent_of_a_run_training_goes_on_in_new_episodes(stops_at: int,
     model = AdaDQN.from_run(run_dir)
     trainer, updates, episodes = model.trainer, made.trainer.updates, made.trainer.episodes
     assert (model.num_timesteps, trainer.updates, trainer.replay.added) == (stops_at, updates, 0)
-    assert all(position.length > 0 for position in trainer.environments.position()), "all were in the midst of one"
+    positions = made.trainer.environments.position()
+    assert all(position.length > 0 for position in positions), "all were in the midst of one"
     # Nothing is learned until the buffer, which is empty, holds as much as at the start of a run.
     model.learn(QUICK["learning_starts"], reset_num_timesteps=False)
     assert (model.num_timesteps, trainer.updates) == (stops_at + 50, updates)
@@ -327,7 +330,9 @@ def test_load_for_another_environment_object(tmp_path: Path) -> None:
     model = AdaDQN("CartPole-v1", SMALL, env_kwargs={"max_episode_steps": 30}, n_envs=2, **QUICK)
     path = model.save(tmp_path / "agent")
     assert AdaDQN.load(path, env=gymnasium.make("CartPole-v1")).trainer.environments.count == 1
-    assert AdaDQN.load(path).trainer.environments.count == 2
+    loaded = AdaDQN.load(path).learn(60)
+    assert loaded.trainer.environments.count == 2
+    assert max(episode.length for episode in loaded.trainer.recent_episodes) <= 30
 
 
 def test_members_are_reported_with_the_losses_that_they_were_compared_by() -> None:

@@ -14,7 +14,7 @@ import numpy as np
 from adaqn.agents import algorithm
 from adaqn.agents.catalogue import Scheduled
 from adaqn.agents.events import TrialEnd
-from adaqn.agents.protocol import Clock, MemberReport
+from adaqn.agents.protocol import Agent, MemberReport, clock_from
 from adaqn.agents.trials import TrialAgent
 from adaqn.checkpoint import CheckpointStore
 from adaqn.compilation import prepare_jax
@@ -22,15 +22,19 @@ from adaqn.envs.actions import environment_actions
 from adaqn.envs.environments import Environments
 from adaqn.envs.making import make_environment
 from adaqn.envs.spaces import observation_dtype
-from adaqn.errors import CheckpointError, UserError, count, writing
+from adaqn.envs.spaces_only import SpacesOnly, require_trust
+from adaqn.envs.values import Unusable, array_of, observation_of, require_finite
+from adaqn.errors import CheckpointError, UserError, count, reading_saved, writing
 from adaqn.hyperparameters import Hyperparameters
 from adaqn.replay.making import make_replay
 from adaqn.replay.memory import require_room
-from adaqn.runs.config import RunConfig, population_from
+from adaqn.replay.protocol import Replay
+from adaqn.runs.config import RunConfig, population_from, read_config
+from adaqn.runs.directory import RunDirectory
 from adaqn.runs.export import policy_path, require_policy, write_policy
 from adaqn.runs.session import Output, RunSession
-from adaqn.runs.spaces import check_same_spaces, describe_spaces
-from adaqn.snapshot import Snapshot, read_snapshot, require_replaceable, write_snapshot
+from adaqn.runs.spaces import check_same_spaces, describe_spaces, spaces_from
+from adaqn.snapshot import Snapshot, reading, require_plausible_size, require_replaceable, write_snapshot
 from adaqn.space import SearchSpace
 from adaqn.training.callbacks import as_callback
 from adaqn.training.trainer import Trainer
@@ -69,15 +73,23 @@ class Model:
         given = population_from(members, space, schedule)
         self._env_id = env if isinstance(env, str) else None
         self._env_kwargs = dict(env_kwargs or {})
-        environments = Environments.make(env, chosen.environments(n_envs), self._env_kwargs)
+        self._n_envs = chosen.environments(n_envs)
+        self._not_trusted: str | None = None  # the file that named the environment, if that is not to be made
+        environments = Environments.make(env, self._n_envs, self._env_kwargs)
         self.observation_space = environments.observation_space
         self.action_space = environments.action_space
         shape = self.observation_space.shape
         self._population = chosen.population(given, self.settings, self.seed, lambda: shape)
         agent = chosen.make(self.settings, self._population, self.observation_space, self.action_space)
         require_room(agent.memory_needs)  # before anything is allocated
-        replay = make_replay(
-            self.settings.buffer_size,
+        self._spaces_only = isinstance(env, SpacesOnly)
+        capacity = self.settings.buffer_size if not self._spaces_only else agent.n_steps
+        self._trainer = Trainer(agent, environments, self._replay(agent, environments, capacity), self.seed)
+        self._predict_rng = np.random.default_rng(self.seed)
+
+    def _replay(self, agent: Agent, environments: Environments, capacity: int) -> Replay:
+        return make_replay(
+            capacity,
             environments.count,
             self.observation_space,
             self.action_space,
@@ -85,8 +97,6 @@ class Model:
             environments.frame_stack,
             padding="zeros",
         )
-        self._trainer = Trainer(agent, environments, replay, self.seed)
-        self._predict_rng = np.random.default_rng(self.seed)
 
     @classmethod
     def from_config(cls, config: RunConfig, env: gymnasium.Env[Any, Any] | str | None = None) -> Model:
@@ -129,6 +139,7 @@ class Model:
         """
         trainer = self._trainer
         steps = count("total_timesteps", total_timesteps, low=1)
+        self._require_environments()
         fresh = reset_num_timesteps or trainer.clock.step == 0
         if run_dir is not None and (trainer.clock.step or trainer.updates):
             raise UserError(
@@ -164,17 +175,19 @@ class Model:
         steps: int | None = None,
         stretch_schedules: bool = False,
         progress_bar: bool = False,
+        trust_env: bool = False,
     ) -> Model:
         """Go on with a run that was interrupted, exactly where it was, and train it to its end.
 
-        `env` is needed where the run was made with an environment object. A finished run is loaded as it is.
+        `env` is needed where the run was made with an environment object, and `env` or `trust_env=True` where making
+        its environment imports a module that the run names. A finished run is loaded as it is.
         `steps` gives the run, finished or not, another end: it goes on until it has taken so many environment steps.
         Schedules that last until the end of the run (ε_b) keep the end they had, so that the run becomes the one that
         is configured with these `steps` and the former ones as `horizon`; with `stretch_schedules` they refer to the
         new end from here on.
         """
         output = Output(progress_bar=progress_bar)
-        session, model = open_run(Path(run_dir), env, output, steps, stretch_schedules)
+        session, model = open_run(Path(run_dir), env, output, steps, stretch_schedules, trust_env)
         called = as_callback(callback)
         called.bind(model)
         session.restore()
@@ -186,16 +199,44 @@ class Model:
         return model
 
     @classmethod
-    def from_run(cls, run_dir: str | Path, env: gymnasium.Env[Any, Any] | None = None) -> Model:
+    def from_run(
+        cls, run_dir: str | Path, env: gymnasium.Env[Any, Any] | None = None, *, trust_env: bool = False
+    ) -> Model:
         """The agent of a run as its newest checkpoint has it, to look at or to use; the run itself is not touched.
 
-        Training can go on from it as from a loaded one; to go on with the run, resume it.
+        Training can go on from it as from a loaded one; to go on with the run, resume it. About `env` and
+        `trust_env` see `load`.
         """
-        session, model = open_run(Path(run_dir), env, Output())
-        assert session.directory is not None
-        model._trainer.restore(CheckpointStore(session.directory.checkpoint).load_newest_state())
+        directory = RunDirectory.open(run_dir)
+        snapshot = CheckpointStore(directory.checkpoint).load_newest_state()
+        nbytes = sum(array.nbytes for array in snapshot.arrays.values())
+        values = read_config(directory.config)
+        model = _without_environment(str(directory.config), values, snapshot.meta.get("spaces"), nbytes, env, trust_env)
+        model._trainer.restore_agent(snapshot)
         model._trainer.leave_run()
         return model
+
+    def _require_environments(self) -> None:
+        """Make the environments of an agent that was loaded without them."""
+        if not self._spaces_only:
+            return
+        self._require_id()
+        environments = Environments.make(self._env_id or "", self._n_envs, self._env_kwargs)
+        saved, given = (describe_spaces(each.observation_space, each.action_space) for each in (self, environments))
+        check_same_spaces("the agent", saved, given)
+        agent = self._trainer.agent
+        self._trainer.enter(environments, self._replay(agent, environments, self.settings.buffer_size))
+        self._spaces_only = False
+
+    def _require_id(self) -> None:
+        """Raise if no environment can be made, because there is no id or nobody said that it can be trusted."""
+        if self._env_id is None:
+            raise UserError(
+                "this agent was made with an environment object, which cannot be made a second time; pass another "
+                "one of its kind with env=, for evaluations with eval_env="
+            )
+        if self._not_trusted is not None:
+            require_trust(self._env_id, self._not_trusted)
 
     def _config(self, steps: int, **watching: Any) -> RunConfig:
         return RunConfig(
@@ -204,7 +245,7 @@ class Model:
             env_kwargs=self._env_kwargs,
             steps=steps,
             seed=self.seed,
-            n_envs=self._trainer.environments.count,
+            n_envs=self._n_envs,
             **self._population._asdict(),
             settings=self.settings,
             **watching,
@@ -244,12 +285,18 @@ class Model:
         for callers that know SB3's policies with a memory; there is none here.
         """
         del state, episode_start
-        observation = np.asarray(observation)
         shape = self.observation_space.shape
-        single = observation.shape == shape
-        if not single and observation.shape[1:] != shape:
-            raise UserError(f"observations have the shape {shape}, but got {observation.shape}")
-        batch = np.asarray(observation[None] if single else observation, observation_dtype(self.observation_space))
+        try:
+            observation = array_of(observation)
+            single = observation.shape == shape
+            if not single and observation.shape[1:] != shape:
+                raise UserError(f"observations have the shape {shape}, but got {observation.shape}")
+            batch = observation_of(
+                observation[None] if single else observation, observation_dtype(self.observation_space)
+            )
+            require_finite(batch)
+        except Unusable as unusable:
+            raise UserError(f"predict got {unusable}") from None
         trainer = self._trainer
         actions = trainer.agent.policy(
             trainer.state, batch, None if deterministic else self._predict_rng, trainer.clock
@@ -259,12 +306,8 @@ class Model:
 
     def make_env(self, **kwargs: Any) -> gymnasium.Env[Any, Any]:
         """A fresh environment of the kind that this agent trains in."""
-        if self._env_id is None:
-            raise UserError(
-                "this agent was made with an environment object, which cannot be made a second time; pass another "
-                "one of its kind, for example eval_env="
-            )
-        return make_environment(self._env_id, {**self._env_kwargs, **kwargs})
+        self._require_id()
+        return make_environment(self._env_id or "", {**self._env_kwargs, **kwargs})
 
     def save(self, path: str | Path, *, force: bool = False) -> Path:
         """Write the agent to one file (`.zip` is added), without its replay buffer; `load` reads it.
@@ -301,26 +344,30 @@ class Model:
         return file
 
     @classmethod
-    def load(cls, path: str | Path, env: gymnasium.Env[Any, Any] | str | None = None) -> Model:
+    def load(
+        cls, path: str | Path, env: gymnasium.Env[Any, Any] | str | None = None, *, trust_env: bool = False
+    ) -> Model:
         """The agent that `save` wrote, for the environment it was trained in or the one given.
 
-        Training can go on from it, with an empty replay buffer; to go on exactly, resume a run directory.
+        Without `env`, the environment is made when it is needed, which it is not to predict or to export. If that
+        imports a module which the file names (its id is `module:Id`), it takes `trust_env=True`, because a module can
+        execute anything; all else in a file can only be refused. Training can go on from a loaded agent, with an
+        empty replay buffer; to go on exactly, resume a run directory.
         """
         file = _with_suffix(path)
-        arrays, meta = read_snapshot(file, kind="agent")
-        try:
-            config = RunConfig.from_dict(meta["config"], str(file))
-            saved_spaces, agent_meta, clock = meta["spaces"], meta["agent"], Clock(**meta["clock"])
-        except (KeyError, TypeError) as error:
-            raise CheckpointError(f"{file} is not a complete agent: {error} is missing or wrong") from error
-        if cls is not Model and cls.algo != config.algo:
-            raise UserError(f"{file} holds a {config.algo} agent, which {cls.__name__}.load does not read")
-        model = Model.from_config(config, env)
-        given = describe_spaces(model.observation_space, model.action_space)
-        check_same_spaces(str(file), saved_spaces, given)
-        model._trainer.state = model._trainer.agent.from_arrays(arrays, agent_meta)
-        model._trainer.clock = clock
-        model._trainer.leave_run()
+        with reading(file, kind="agent") as stored, reading_saved(str(file)):
+            meta = stored.meta
+            algo = meta["config"].get("algo")
+            if cls is not Model and cls.algo != algo:
+                raise UserError(f"{file} holds a {algo} agent, which {cls.__name__}.load does not read")
+            model = _without_environment(str(file), meta["config"], meta["spaces"], stored.nbytes, env, trust_env)
+            agent, trainer = model._trainer.agent, model._trainer
+            require_plausible_size(str(file), stored.nbytes, agent.least_bytes(meta["agent"]))
+            trainer.state = agent.from_arrays(stored.arrays(), meta["agent"])
+            if not np.isfinite(agent.policy_weights(trainer.state).parameters).all():
+                raise CheckpointError(f"{file} holds a policy with parameters that are not finite, which cannot act")
+            trainer.clock = clock_from(meta["clock"])
+        trainer.leave_run()
         return model
 
 
@@ -419,9 +466,14 @@ def open_run(
     output: Output,
     steps: int | None = None,
     stretch_schedules: bool = False,
+    trust_env: bool = False,
 ) -> tuple[RunSession, Model]:
     """A run that exists, with its end or another one, and a fresh agent of its kind."""
-    config, extends = RunSession.read_config(path), False
+    file = RunDirectory.open(path).config
+    values, extends = read_config(file), False
+    if env is None and not trust_env:
+        require_trust(values.get("env"), str(file))  # before the shape of its observations is asked for
+    config = RunConfig.from_dict(values, str(file), None if env is None else env.observation_space.shape)
     if steps is not None:
         config, extends = RunSession.new_end(path, config, steps, stretch_schedules)
     elif stretch_schedules:
@@ -438,6 +490,23 @@ def _leave_if_interrupted(trainer: Trainer) -> None:
     """
     if trainer.interrupted:
         raise KeyboardInterrupt if trainer.stop_reason == "SIGINT" else SystemExit(128 + signal.SIGTERM)
+
+
+def _without_environment(
+    source: str, values: Mapping[str, Any], spaces: Any, nbytes: int, env: Any, trust_env: bool
+) -> Model:
+    """The agent that a file describes, for the environment given, or for none before it is needed."""
+    with reading_saved(source):
+        observations, actions = spaces_from(spaces, nbytes)
+        config = RunConfig.from_dict(values, source, observations.shape)
+        if env is not None:
+            model = Model.from_config(config, env)
+            check_same_spaces(source, spaces, describe_spaces(model.observation_space, model.action_space))
+            return model
+        model = Model.from_config(config, SpacesOnly(observations, actions))
+        model._env_id, model._env_kwargs, model._n_envs = config.env, dict(config.env_kwargs), config.n_envs
+        model._not_trusted = None if trust_env else source
+        return model
 
 
 def _with_suffix(path: str | Path) -> Path:

@@ -165,11 +165,18 @@ def _resume(arguments: list[str]) -> int:
         "--stretch-schedules", action="store_true", help="with --steps: from here on, they refer to the new end"
     )
     parser.add_argument("--quiet", action="store_true", help="print nothing but errors")
+    _add_trust_flag(parser)
     parsed = parser.parse_strictly(arguments)
     _use_one_thread()
     from adaqn import commands
 
-    return commands.resume(parsed.run_dir, parsed.quiet, parsed.steps, parsed.stretch_schedules)
+    return commands.resume(
+        parsed.run_dir,
+        quiet=parsed.quiet,
+        steps=parsed.steps,
+        stretch_schedules=parsed.stretch_schedules,
+        trust_env=parsed.trust_env,
+    )
 
 
 def _evaluate(arguments: list[str]) -> int:
@@ -186,11 +193,18 @@ def _evaluate(arguments: list[str]) -> int:
         help="film the first episode to FILE, .mp4 or .gif (default: video.mp4 in the run's directory)",
     )
     parser.add_argument("--force", action="store_true", help="overwrite FILE if it exists")
+    _add_trust_flag(parser)
     parsed = parser.parse_strictly(arguments)
     _use_one_thread()
     from adaqn import commands
 
     return commands.evaluate(parsed)
+
+
+def _add_trust_flag(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--trust-env", action="store_true", help="import the module that the run names in its environment's id"
+    )
 
 
 def _picture(arguments: list[str]) -> int:

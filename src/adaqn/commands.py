@@ -13,10 +13,12 @@ from typing import Any
 from adaqn.agents import algorithm, algorithms
 from adaqn.analysis.video import checked_video_path, record_video
 from adaqn.api import Model, open_run
+from adaqn.envs.making import close
 from adaqn.errors import UserError
+from adaqn.files import yaml_value
 from adaqn.hyperparameters import convolutions_from_text, grid, layers_from_text
 from adaqn.printing import fitting, say
-from adaqn.runs.config import RunConfig, as_mapping, read_config, yaml_value
+from adaqn.runs.config import RunConfig, as_mapping, read_config
 from adaqn.runs.export import policy_path
 from adaqn.runs.session import Output, RunSession
 from adaqn.space import SearchSpace, named_spaces
@@ -191,9 +193,11 @@ def _value(name: str, text: str) -> Any:
     return written[name](text) if name in written else yaml_value(f"the value of {name} in --grid", text)
 
 
-def resume(run_dir: Path, quiet: bool, steps: int | None = None, stretch_schedules: bool = False) -> int:
+def resume(
+    run_dir: Path, quiet: bool, steps: int | None = None, stretch_schedules: bool = False, trust_env: bool = False
+) -> int:
     """`adaqn resume`."""
-    session, model = open_run(run_dir, None, Output(console=not quiet), steps, stretch_schedules)
+    session, model = open_run(run_dir, None, Output(console=not quiet), steps, stretch_schedules, trust_env)
     if session.finished:
         session.require_unused()
         say(f"{run_dir} is finished: nothing to resume (see its summary.json; --steps extends it)")
@@ -211,17 +215,17 @@ def evaluate(flags: argparse.Namespace) -> int:
     if flags.video is not None:
         video = checked_video_path(folder / "video.mp4" if flags.video == Path("") else flags.video)
         _require_free(video, flags.force)
-    model = _agent(flags.source)
+    model = _agent(flags.source, flags.trust_env)
     env = model.make_env()
     result = evaluate_policy(model, env, flags.episodes, deterministic=True, seed=flags.seed)
-    env.close()
+    close(env)
     for index, (total, length) in enumerate(zip(result.returns, result.lengths, strict=True)):
         print(f"episode {index:3d}: return {total:10.2f}, {length} steps")
     print(fitting(f"mean return {result.mean:.2f} ± {result.std:.2f} over {len(result.returns)} episodes"))
     if video is not None:
         filmed = model.make_env(render_mode="rgb_array")
         record_video(model, filmed, video, episodes=1, seed=flags.seed)
-        filmed.close()
+        close(filmed)
         print(f"video: {video}")
     return 0
 
@@ -235,9 +239,10 @@ def export(flags: argparse.Namespace) -> int:
     return 0
 
 
-def _agent(source: Path) -> Model:
+def _agent(source: Path, trust_env: bool = False) -> Model:
     """The agent of a run, or one that was saved."""
-    return Model.from_run(source) if source.is_dir() else Model.load(source)
+    load = Model.from_run if source.is_dir() else Model.load
+    return load(source, trust_env=trust_env)
 
 
 def _require_free(path: Path, force: bool) -> None:

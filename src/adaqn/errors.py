@@ -8,9 +8,16 @@ import math
 from collections.abc import Iterable, Iterator
 from typing import BinaryIO
 
+LONGEST_MESSAGE = 3_000  # characters
+
 
 class UserError(ValueError):
     """A mistake in what the user gave. The command line prints its message without a traceback."""
+
+    def __str__(self) -> str:
+        """The message; the middle is left out of one that quotes a very long value."""
+        text = super().__str__()
+        return text if len(text) <= LONGEST_MESSAGE else f"{text[: LONGEST_MESSAGE - 500]} ... {text[-500:]}"
 
 
 class EnvironmentFault(UserError):
@@ -51,6 +58,17 @@ def write_all(file: BinaryIO, data: bytes) -> None:
     rest = memoryview(data)
     while rest:
         rest = rest[file.write(rest) :]
+
+
+@contextlib.contextmanager
+def reading_saved(what: str) -> Iterator[None]:
+    """Turn whatever missing or wrong metadata make Python raise into a CheckpointError about `what`."""
+    try:
+        yield
+    except UserError:
+        raise
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+        raise CheckpointError(f"{what} is damaged: something in it is missing or wrong ({error!r})") from error
 
 
 def nearest(given: str, allowed: Iterable[str]) -> str:

@@ -14,7 +14,7 @@ import os
 import struct
 import tokenize
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any, BinaryIO, NamedTuple
 
@@ -26,6 +26,7 @@ FORMAT = "adaqn"
 VERSION = 1
 
 _META = "meta.json"
+_LARGEST_META = 1 << 26  # bytes; a run has some kilobytes of it
 _NPY_HEADERS = {
     (1, 0): np.lib.format.read_array_header_1_0,
     (2, 0): np.lib.format.read_array_header_2_0,
@@ -83,9 +84,35 @@ def write_snapshot(path: Path, snapshot: Snapshot, kind: str) -> str:
 
 def read_snapshot(path: Path, kind: str) -> Snapshot:
     """What `write_snapshot` wrote, or a CheckpointError that says what is wrong with the file."""
+    with reading(path, kind) as stored:
+        return Snapshot(stored.arrays(), stored.meta)
+
+
+class StoredSnapshot(NamedTuple):
+    """A file of which only the JSON was read so far."""
+
+    meta: dict[str, Any]
+    nbytes: int  # of all arrays together
+    arrays: Callable[[], dict[str, np.ndarray]]
+
+
+@contextlib.contextmanager
+def reading(path: Path, kind: str) -> Iterator[StoredSnapshot]:
+    """A snapshot whose size and metadata can be checked before its arrays are read."""
     with opened(path) as archive:
         head, _ = read_head(archive, path, kind)
-        return Snapshot(read_arrays(archive, path, head), head["meta"])
+        nbytes = sum(info.file_size for info in archive.infolist() if info.filename != _META)
+        yield StoredSnapshot(head["meta"], nbytes, lambda: read_arrays(archive, path, head))
+
+
+def require_plausible_size(what: str, nbytes: int, parameters: int) -> None:
+    """Refuse arrays that are larger or smaller than networks with so many bytes of parameters can have."""
+    # Online and target networks, and at most three numbers for each parameter in an optimizer.
+    largest = 16 * parameters + (1 << 20)
+    if not parameters <= nbytes <= largest:
+        raise CheckpointError(
+            f"{what} has {nbytes:,} bytes of arrays, but its configuration implies {parameters:,} to {largest:,}"
+        )
 
 
 def require_replaceable(path: Path, kind: str) -> None:
@@ -135,8 +162,11 @@ def opened(path: Path) -> Iterator[zipfile.ZipFile]:
             if not zipfile.is_zipfile(file):
                 raise CheckpointError(f"{path} is truncated: the end of the archive is missing")
             with zipfile.ZipFile(file) as archive:
+                # Nothing that we write is compressed or there twice, so a file never holds more than its size.
+                if sum(info.file_size for info in archive.infolist()) > path.stat().st_size:
+                    raise CheckpointError(f"{path} is not a file that adaqn wrote: it unpacks to more than its size")
                 yield archive
-    except CheckpointError:
+    except UserError:
         raise
     except FileNotFoundError as error:
         raise CheckpointError(f"there is no file {path}") from error
@@ -148,6 +178,12 @@ def read_head(archive: zipfile.ZipFile, path: Path, kind: str) -> tuple[dict[str
     """The content of `meta.json` as far as it could be checked, and its digest."""
     if _META not in archive.namelist():
         raise CheckpointError(f"{path} is a zip archive, but not one that adaqn wrote: it has no {_META}")
+    if (size := archive.getinfo(_META).file_size) > _LARGEST_META:
+        raise CheckpointError(
+            f"{path} is damaged: its index has {size:,} bytes, and at most {_LARGEST_META:,} are read"
+        )
+    if archive.getinfo(_META).compress_type != zipfile.ZIP_STORED:
+        raise CheckpointError(f"{path} is not a file that adaqn wrote: its index is compressed")
     text = archive.read(_META)
     head = json.loads(text)
     if not isinstance(head, dict) or head.get("format") != FORMAT:
@@ -169,6 +205,7 @@ def read_head(archive: zipfile.ZipFile, path: Path, kind: str) -> tuple[dict[str
 def read_arrays(archive: zipfile.ZipFile, path: Path, head: dict[str, Any]) -> dict[str, np.ndarray]:
     """The arrays that the head names, each checked against its checksum."""
     arrays: dict[str, np.ndarray] = {}
+    read: set[str] = set()
     for entry in head["arrays"]:
         try:
             name, file, sha256 = str(entry["name"]), str(entry["file"]), str(entry["sha256"])
@@ -177,6 +214,9 @@ def read_arrays(archive: zipfile.ZipFile, path: Path, head: dict[str, Any]) -> d
             raise CheckpointError(f"{path} is damaged: its index is not complete ({error})") from error
         if not stored:  # and so no entry unpacks to more than the file has
             raise CheckpointError(f"{path} is not a file that adaqn wrote: array {name!r} is compressed")
+        if file in read:  # many arrays out of one entry would be more than the file has
+            raise CheckpointError(f"{path} is damaged: {file} is named for more than one array")
+        read.add(file)
         data = archive.read(file)
         if hashlib.sha256(data).hexdigest() != sha256:
             raise CheckpointError(f"{path} is damaged: array {name!r} does not match its checksum")

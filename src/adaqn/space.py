@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-import yaml
 
 from adaqn.errors import UserError, count, number, unknown_name
+from adaqn.files import read_yaml, yaml_value
 from adaqn.hyperparameters import ACTIVATIONS, LOSSES, OPTIMIZERS, Convolution, Hyperparameters
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class SearchSpace:
         """The space that comes with the package under this name."""
         if name not in named_spaces():
             raise unknown_name("search space", name, named_spaces())
-        return cls.from_dict(yaml.safe_load((_folder() / f"{name}.yaml").read_text()))
+        return cls.from_dict(yaml_value(f"the space {name}", (_folder() / f"{name}.yaml").read_text(encoding="utf-8")))
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> SearchSpace:
@@ -256,12 +256,7 @@ def space_from(given: SearchSpace | Mapping[str, Any] | str | Path) -> SearchSpa
         return SearchSpace.named(str(given))
     if not path.is_file():
         raise unknown_name("search space (and there is no such file)", str(given), named_spaces())
-    try:
-        return SearchSpace.from_dict(yaml.safe_load(path.read_text()))
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"cannot read {path} as text: {error}") from None
-    except yaml.YAMLError as error:
-        raise UserError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from None
+    return SearchSpace.from_dict(read_yaml(path))
 
 
 def default_space(observation_shape: tuple[int, ...]) -> SearchSpace:

@@ -20,8 +20,8 @@ def algorithms() -> dict[str, Algorithm]:
     return found
 
 
-def algorithm(name: str) -> Algorithm:
-    """The algorithm with this name."""
-    if name not in algorithms():
+def algorithm(name: object) -> Algorithm:
+    """The algorithm with this name, which may come from a file and be no name at all."""
+    if not isinstance(name, str) or name not in algorithms():
         raise unknown_name("algorithm", name, algorithms())
     return algorithms()[name]

@@ -18,9 +18,9 @@ from adaqn.agents.schedules import linear
 from adaqn.agents.state_arrays import state_from_arrays, state_to_arrays
 from adaqn.ensemble import Ensemble
 from adaqn.envs.environments import FinishedEpisode
-from adaqn.errors import AllMembersDiverged
+from adaqn.errors import AllMembersDiverged, CheckpointError, count
 from adaqn.evolution import Child
-from adaqn.hyperparameters import Hyperparameters
+from adaqn.hyperparameters import Hyperparameters, members_from
 from adaqn.replay.memory import Need
 
 
@@ -247,6 +247,17 @@ class EnsembleAgent:
 
     def from_arrays(self, arrays: dict[str, np.ndarray], meta: dict[str, Any]) -> EnsembleRun:
         """The state that `to_arrays` was given."""
-        members = tuple(Hyperparameters.from_dict(member) for member in meta["members"])
-        empty = self._start(members, seed=0)
-        return empty._replace(learning=state_from_arrays(empty.learning, arrays), generation=meta["generation"])
+        held = sum(array.nbytes for array in arrays.values())
+        if held < (least := self.least_bytes(meta)):  # asked before room is made for so many parameters
+            raise CheckpointError(f"the saved state has {held:,} bytes, but its members have {least:,} of parameters")
+        empty = self._start(_saved_members(meta), seed=0)
+        generation = count("the saved generation", meta["generation"])
+        return empty._replace(learning=state_from_arrays(empty.learning, arrays), generation=generation)
+
+    def least_bytes(self, meta: dict[str, Any]) -> int:
+        """The online parameters of the members that were saved."""
+        return 4 * self.ensemble_of(_saved_members(meta)).parameter_count
+
+
+def _saved_members(meta: dict[str, Any]) -> tuple[Hyperparameters, ...]:
+    return members_from(meta["members"])

@@ -9,13 +9,14 @@ on a CPU drawing a few inside takes a tenth of the whole step.
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 
 from adaqn.agents.events import Event
 from adaqn.envs.environments import FinishedEpisode
+from adaqn.errors import count
 from adaqn.hyperparameters import Hyperparameters
 from adaqn.networks.network import Network
 from adaqn.replay.memory import Need
@@ -29,6 +30,11 @@ class Clock(NamedTuple):
     settled: int = 0  # up to which step all that was due has been done
     horizon: int = 0  # length of the run that schedules "until the end" refer to
     began: int = 0  # the step at which the replay buffer was empty
+
+
+def clock_from(values: Mapping[str, Any]) -> Clock:
+    """The clock that was saved as `_asdict()`."""
+    return Clock(**{name: count(f"the clock's {name}", values[name]) for name in Clock._fields})
 
 
 class Operation(enum.Enum):
@@ -173,6 +179,10 @@ class Agent(Protocol):
 
     def to_arrays(self, state: Any) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """All of the state as named arrays and JSON."""
+        ...
+
+    def least_bytes(self, meta: dict[str, Any]) -> int:
+        """The size of the parameters that `to_arrays` with this JSON has arrays for, besides all else."""
         ...
 
     def from_arrays(self, arrays: dict[str, np.ndarray], meta: dict[str, Any]) -> Any:

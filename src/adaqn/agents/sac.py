@@ -109,6 +109,10 @@ class SACAgent(EnsembleAgent):
         actor = Need("the actor", 3 * 4 * self._actor.size, "take smaller layers for actor_hidden")
         return *super().memory_needs, actor
 
+    def least_bytes(self, meta: dict[str, Any]) -> int:
+        """Those of the critics, and the actor."""
+        return super().least_bytes(meta) + 4 * self._actor.size
+
     def _start(self, members: tuple[Hyperparameters, ...], seed: int) -> EnsembleRun:
         learning = start(self._program(members), members, self.discounts(members), seed)
         return EnsembleRun(members, self._programs(members), learning)

@@ -300,6 +300,11 @@ class TrialAgent:
             "best": best,
         }
 
+    def least_bytes(self, meta: dict[str, Any]) -> int:
+        """The parameters of the trial under way, and of the best one."""
+        runs = [meta["run"], *([] if meta["best"] is None else [meta["best"]["run"]])]
+        return sum(self._dqn.least_bytes(run) for run in runs)
+
     def from_arrays(self, arrays: dict[str, np.ndarray], meta: dict[str, Any]) -> TrialState:
         """The state that `to_arrays` was given."""
         try:

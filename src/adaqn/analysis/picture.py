@@ -226,7 +226,13 @@ def _members(run: RunData) -> list[Hyperparameters]:
     """The ensemble as it is now; before it was written, as many plain members as there are losses."""
     if not run.members:
         return [Hyperparameters()] * run.selection.loss.shape[1]
-    return [member_of(values) for values in run.members[-1]["members"]]
+    members = [member_of(values) for values in run.members[-1]["members"]]
+    if len(run.selection.step) and run.selection.loss.shape[1] != len(members):
+        raise UserError(
+            f"{run.path} has {len(members)} members in members.jsonl, but losses of "
+            f"{run.selection.loss.shape[1]} in selection.csv"
+        )
+    return members
 
 
 def _named(selection: Selections, members: int) -> list[int]:

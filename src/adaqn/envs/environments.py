@@ -16,7 +16,7 @@ import numpy as np
 from gymnasium import spaces
 
 from adaqn.envs.episode import EpisodePosition, RunningEpisode
-from adaqn.envs.making import frame_stack_of, learning_reward_bound_of, make_environment, name_of
+from adaqn.envs.making import close, frame_stack_of, learning_reward_bound_of, make_environment, name_of
 from adaqn.envs.spaces import observation_dtype, require_box_observations
 from adaqn.errors import CheckpointError, EnvironmentFault, UserError
 from adaqn.replay.protocol import Transitions
@@ -81,7 +81,7 @@ class Environments:
             return cls(envs, owned=True)
         except UserError:
             for made in envs:
-                made.close()
+                close(made)
             raise
 
     @property
@@ -169,7 +169,7 @@ class Environments:
         """Close the environments that were made here; one that the user gave stays open."""
         if self._owned:
             for env in self._envs:
-                env.close()
+                close(env)
 
     def _label(self, index: int) -> str:
         """How messages refer to one of the environments."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -54,8 +55,16 @@ def observation_shape_of(identifier: str, env_kwargs: Mapping[str, Any]) -> tupl
     """The shape of what an environment shows, which takes making one."""
     env = make_environment(identifier, env_kwargs)
     shape = tuple(env.observation_space.shape or ())
-    env.close()
+    close(env)
     return shape
+
+
+def close(env: gymnasium.Env[Any, Any]) -> None:
+    """Close an environment that is no longer needed; one that fails in it has done its work all the same."""
+    try:
+        env.close()
+    except Exception as error:
+        warnings.warn(f"environment {name_of(env)} raised {error!r} when it was closed", RuntimeWarning, stacklevel=2)
 
 
 def name_of(env: gymnasium.Env[Any, Any]) -> str:

@@ -17,6 +17,8 @@ def require_box_observations(space: spaces.Space[Any]) -> spaces.Box:
             f"the observation space must be a Box, but it is a {_kind(space)} "
             f"(gymnasium.wrappers.FlattenObservation makes a Box of it)"
         )
+    if 0 in space.shape:
+        raise UserError(f"observations must have at least one number, but their shape is {space.shape}")
     return space
 
 
@@ -67,6 +69,8 @@ def require_box_actions(space: spaces.Space[Any]) -> spaces.Box:
             f"the action space must be a Box of floats with one dimension, "
             f"but its shape is {space.shape} and its dtype {space.dtype}"
         )
+    if 0 in space.shape:
+        raise UserError(f"actions must have at least one number, but their shape is {space.shape}")
     if not (np.isfinite(space.low).all() and np.isfinite(space.high).all()):
         raise UserError(f"the action space must be a Box with finite limits, but they are {space.low} and {space.high}")
     return space

@@ -130,7 +130,9 @@ class Checkpointer(Observer):
 
     def on_finish(self, trainer: Trainer) -> None:
         """Save the end, when the last updates have been made, for those who use the agent."""
-        self._store.save_end(trainer.clock.step, trainer.snapshot())
+        snapshot = trainer.snapshot()
+        meta = snapshot.meta | {"spaces": _spaces(trainer)}
+        self._store.save_end(trainer.clock.step, Snapshot(snapshot.arrays, meta))
 
     def on_close(self, trainer: Trainer) -> None:
         """Save a run that was interrupted.

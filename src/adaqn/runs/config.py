@@ -15,6 +15,7 @@ from adaqn.agents import algorithm
 from adaqn.agents.catalogue import Population, Scheduled
 from adaqn.envs.making import observation_shape_of
 from adaqn.errors import UserError, count, unknown_name
+from adaqn.files import read_text, read_yaml, yaml_value
 from adaqn.hyperparameters import Hyperparameters, grid, members_from
 from adaqn.limits import most
 from adaqn.runs.horizons import Horizons, horizon_from, horizons, until
@@ -53,6 +54,8 @@ class RunConfig:
         for name in ("log_interval", "checkpoint_interval"):
             set_field(name, count(name, getattr(self, name), low=1))
         set_field("horizon", horizon_from(self.horizon))
+        if self.wandb_project is not None and not isinstance(self.wandb_project, str):
+            raise UserError(f"wandb_project must be the name of a project, but got {self.wandb_project!r}")
         if self.eval_interval is not None:
             set_field("eval_interval", count("eval_interval", self.eval_interval, low=1))
         least = self.settings.least_steps
@@ -60,8 +63,16 @@ class RunConfig:
             raise UserError(f"a run of {self.steps} steps is too short: {least.reason}")
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any], source: str = "the configuration") -> RunConfig:
-        """The configuration that these plain values describe; what is left out has its default."""
+    def from_dict(
+        cls,
+        values: Mapping[str, Any],
+        source: str = "the configuration",
+        observation_shape: tuple[int, ...] | None = None,
+    ) -> RunConfig:
+        """The configuration that these plain values describe; what is left out has its default.
+
+        Where the shape of the observations matters and is not given, an environment is made to look at it.
+        """
         if not isinstance(values, Mapping):
             raise UserError(f"{source} must be a mapping of names to values, but got {values!r}")
         values = dict(values)
@@ -84,10 +95,15 @@ class RunConfig:
         env, kwargs = values["env"], as_mapping("env_kwargs", values.get("env_kwargs"))
         values["env_kwargs"] = kwargs
 
-        def observation_shape() -> tuple[int, ...]:
+        if env is not None and not isinstance(env, str):
+            raise UserError(f"env in {source} must be the id of an environment, but got {env!r}")
+
+        def shape() -> tuple[int, ...]:
+            if observation_shape is not None:
+                return observation_shape
             return () if env is None else observation_shape_of(env, kwargs)
 
-        values |= chosen.population(given, values["settings"], seed, observation_shape)._asdict()
+        values |= chosen.population(given, values["settings"], seed, shape)._asdict()
         return cls(**values)
 
     def to_dict(self) -> dict[str, Any]:
@@ -131,9 +147,9 @@ def read_config(name_or_path: str | Path) -> dict[str, Any]:
     """The plain values of a YAML file, or of the preset with this name."""
     path = Path(name_or_path)
     if path.is_file():
-        text = _text_of(path)
+        text = read_text(path)
     elif str(name_or_path) in presets():
-        text = (resources.files("adaqn") / "presets" / f"{name_or_path}.yaml").read_text()
+        text = (resources.files("adaqn") / "presets" / f"{name_or_path}.yaml").read_text(encoding="utf-8")
     elif path.suffix in (".yaml", ".yml"):
         raise UserError(f"there is no file {path}")
     else:
@@ -142,22 +158,6 @@ def read_config(name_or_path: str | Path) -> dict[str, Any]:
     if not isinstance(values, Mapping):
         raise UserError(f"{path} must hold a mapping of names to values, but it holds {values!r}")
     return dict(values)
-
-
-def _text_of(path: Path) -> str:
-    try:
-        return path.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"cannot read {path} as text: {error}") from None
-
-
-def yaml_value(what: str, text: str) -> Any:
-    """The value of a YAML text."""
-    try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        reason = " ".join(str(error).split())
-        raise UserError(f"{what} is not valid YAML: {reason}") from None
 
 
 def presets() -> list[str]:
@@ -216,7 +216,7 @@ def schedule_from(schedule: Any) -> tuple[Scheduled, ...]:
         path = Path(schedule)
         if not path.is_file():
             raise UserError(f"there is no file {path} with a schedule of hyperparameters")
-        schedule = yaml_value(str(path), _text_of(path))
+        schedule = read_yaml(path)
     if isinstance(schedule, Mapping):
         schedule = schedule.get("schedule")
     if not isinstance(schedule, list | tuple):

@@ -50,6 +50,8 @@ def write_policy(
 ) -> None:
     """Write the layers and all that is needed to run them to one file, atomically and without pickle."""
     network = weights.network
+    if not np.isfinite(weights.parameters).all():
+        raise UserError("the policy has parameters that are not finite, so there is nothing to export")
     meta = {
         "format": FORMAT,
         "version": VERSION,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import gymnasium
 import numpy as np
 
+from adaqn.envs.making import close
 from adaqn.errors import UserError, count, number, writing
 from adaqn.printing import say
 from adaqn.snapshot import require_replaceable
@@ -168,7 +169,7 @@ class EvalCallback(BaseCallback):
 
     def on_close(self, trainer: Trainer) -> None:
         if self._owns_env and self.eval_env is not None:
-            self.eval_env.close()
+            close(self.eval_env)
             self.eval_env = None
         if self._log is not None:
             self._log.close()

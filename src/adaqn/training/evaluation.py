@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import math
 import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -14,6 +13,8 @@ from typing import Any, Protocol
 import gymnasium
 import numpy as np
 
+from adaqn.envs.spaces import observation_dtype
+from adaqn.envs.values import Unusable, observation_of, require_finite, reward_of, truth_of
 from adaqn.errors import EnvironmentFault, UserError, count, writing
 from adaqn.exact_file import ExactFile, Written
 from adaqn.snapshot import replacing
@@ -189,6 +190,7 @@ def _play_episode(
         observation, _ = env.reset(seed=seed)
     except Exception as error:
         raise EnvironmentFault(f"{where} raised {error!r} in its reset with seed {seed}") from error
+    _check_observation(env, observation, where, f"in its reset with seed {seed}")
     if on_frame is not None:
         on_frame(_render(env))
     total, length, ended = 0.0, 0, False
@@ -198,18 +200,38 @@ def _play_episode(
             observation, reward, terminated, truncated, _ = env.step(as_action(action))
         except Exception as error:
             raise EnvironmentFault(f"{where} raised {error!r} in step {length + 1} of an episode") from error
-        total += float(reward)
         length += 1
-        if not math.isfinite(total):
-            raise EnvironmentFault(f"{where} returned the reward {reward} in step {length} of an episode")
-        ended = terminated or truncated
+        step = f"in step {length} of an episode"
+        _check_observation(env, observation, where, step)
+        try:
+            total += reward_of(reward)
+            ended = truth_of("terminated", terminated) | truth_of("truncated", truncated)
+        except Unusable as unusable:
+            raise EnvironmentFault(f"{where} returned {unusable.given} {step}, where {unusable.expected}") from unusable
         if on_frame is not None:
             on_frame(_render(env))
     return total, length
 
 
+def _check_observation(env: gymnasium.Env[Any, Any], observation: Any, who: str, where: str) -> None:
+    """Raise if an observation of a Box cannot be learned from; other spaces are the policy's own business."""
+    space = env.observation_space
+    if isinstance(space, gymnasium.spaces.Box):
+        try:
+            require_finite(observation_of(observation, observation_dtype(space)))
+        except Unusable as unusable:
+            raise EnvironmentFault(f"{who} returned {unusable.given} {where}, where {unusable.expected}") from unusable
+
+
 def _render(env: gymnasium.Env[Any, Any]) -> np.ndarray:
-    frame = env.render()
+    try:
+        frame = env.render()
+    except gymnasium.error.DependencyNotInstalled:
+        raise  # told with what to install
+    except Exception as error:
+        raise EnvironmentFault(
+            f"environment {type(env.unwrapped).__name__} raised {error!r} when it rendered"
+        ) from error
     if not (isinstance(frame, np.ndarray) and frame.ndim == 3 and frame.shape[-1] == 3):
         raise UserError(
             "frames need an environment that renders RGB arrays, made with render_mode='rgb_array', "

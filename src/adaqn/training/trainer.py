@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import contextlib
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from adaqn.agents.events import Event, TrialStart
-from adaqn.agents.protocol import Agent, Clock, Operation
+from adaqn.agents.protocol import Agent, Clock, Operation, clock_from
 from adaqn.envs.environments import Environments
 from adaqn.envs.episode import EpisodePosition
-from adaqn.errors import EnvironmentFault
+from adaqn.errors import CheckpointError, EnvironmentFault, count, number, reading_saved
 from adaqn.replay.protocol import Replay
 from adaqn.snapshot import Snapshot
 from adaqn.training.observers import Episode, Observer
@@ -31,7 +31,8 @@ class Trainer:
         self.seed = seed
         for_weights, *others = np.random.SeedSequence(seed).spawn(4)
         self._agent_rng, self._environment_rng, self._replay_rng = map(np.random.default_rng, others)
-        self.state: Any = agent.init(int(for_weights.generate_state(1)[0]))
+        self._weights_seed = int(for_weights.generate_state(1)[0])
+        self._state: Any = None  # made when it is first asked for, if none was loaded before
         self.clock = Clock()
         self.horizons: tuple[tuple[int, int], ...] = ()  # (step, horizon from there on), if it is not one for all
         self.updates = 0
@@ -43,6 +44,23 @@ class Trainer:
         self._started = False  # the environments have been reset
         self.pending: tuple[Operation, ...] = ()  # what an interruption left undone of what was due for this step
         self.postponed: set[str] = set()  # what observers left undone for this step because of an interruption
+
+    @property
+    def state(self) -> Any:
+        """All that learning changes."""
+        if self._state is None:
+            self._state = self.agent.init(self._weights_seed)
+        return self._state
+
+    @state.setter
+    def state(self, state: Any) -> None:
+        self._state = state
+
+    def enter(self, environments: Environments, replay: Replay) -> None:
+        """Train in these environments from now on, with new episodes and an empty replay buffer."""
+        self.environments, self.replay = environments, replay
+        self._ended = np.zeros(environments.count, bool)
+        self._started = False
 
     def begin(self, horizon: int) -> None:
         """Count a new run from step 0, in new episodes; what was learned and stored so far stays."""
@@ -199,25 +217,45 @@ class Trainer:
     def restore(self, snapshot: Snapshot) -> None:
         """Stand where the run stood when `snapshot` was called; the replay buffer is restored before, by the caller."""
         arrays, meta = snapshot
-        prefix = "agent/"
-        agent_arrays = {name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)}
-        self.state = self.agent.from_arrays(agent_arrays, meta["agent"])
-        self.clock = Clock(**meta["clock"])
-        self.updates = meta["updates"]
-        self.pending = tuple(Operation[name] for name in meta.get("pending", ()))
-        self.postponed = set(meta.get("postponed", ()))
-        self.episodes = meta["episodes"]
-        self.recent_episodes = deque((Episode(*e) for e in meta["recent_episodes"]), maxlen=RECENT)
-        for name, rng in self._generators().items():
-            rng.bit_generator.state = meta["generators"][name]
-        self._ended = np.array(arrays["environments/ended"])
-        positions = tuple(
-            EpisodePosition(actions=arrays[f"environments/actions/{index}"], **episode)
-            for index, episode in enumerate(meta["environments"])
-        )
-        observations = arrays["environments/observations"]
+        self.restore_agent(snapshot)
+        with reading_saved("the checkpoint"):
+            ended = np.array(arrays["environments/ended"], bool)
+            if ended.shape != self._ended.shape:
+                raise CheckpointError(f"the checkpoint is of {ended.shape} environments, not {self._ended.shape}")
+            self._ended = ended
+            positions = tuple(
+                _position(episode, arrays[f"environments/actions/{index}"])
+                for index, episode in enumerate(meta["environments"])
+            )
+            observations = arrays["environments/observations"]
         self.replay.cut(self.environments.restore(positions, observations, self._environment_rng))
         self._started = True
 
+    def restore_agent(self, snapshot: Snapshot) -> None:
+        """Have the agent, the clock and the generators of the run, without its place in the environments."""
+        arrays, meta = snapshot
+        prefix = "agent/"
+        agent_arrays = {name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)}
+        with reading_saved("the checkpoint"):
+            self.state = self.agent.from_arrays(agent_arrays, meta["agent"])
+            self.clock = clock_from(meta["clock"])
+            self.updates = count("updates", meta["updates"])
+            self.pending = tuple(Operation[name] for name in meta.get("pending", ()))
+            self.postponed = {str(name) for name in meta.get("postponed", ())}
+            self.episodes = count("episodes", meta["episodes"])
+            self.recent_episodes = deque(map(_episode, meta["recent_episodes"]), maxlen=RECENT)
+            for name, rng in self._generators().items():
+                rng.bit_generator.state = meta["generators"][name]
+
     def _generators(self) -> dict[str, np.random.Generator]:
         return {"agent": self._agent_rng, "environment": self._environment_rng, "replay": self._replay_rng}
+
+
+def _episode(values: Sequence[Any]) -> Episode:
+    step, total, length = values
+    return Episode(count("step", step), number("return", total), count("length", length))
+
+
+def _position(values: Mapping[str, Any], actions: np.ndarray) -> EpisodePosition:
+    seed, length = count("seed", values["seed"]), count("length", values["length"])
+    return EpisodePosition(seed, actions, number("return", values["total"]), length)

@@ -39,7 +39,7 @@ class CsvSink:
         """Keep the whole rows up to this step."""
         self._tags, rows = self._read()
         if self._tags:
-            self._rewrite([row for row in rows if float(row[STEP_TAG]) <= step])
+            self._rewrite([row for row in rows if _step(row) <= step])
 
     def write(self, step: int, metrics: Metrics) -> None:
         """Append a row; a tag that was not there before becomes a new column of all rows."""
@@ -56,9 +56,12 @@ class CsvSink:
 
     def _read(self) -> tuple[list[str], list[dict[str, str]]]:
         with writing(self._path):
-            reader = csv.DictReader(whole_lines(self._path), restval="")
-        rows = list(reader)
-        return list(reader.fieldnames or []), rows
+            reader = csv.DictReader(whole_lines(self._path, errors="replace"), restval="")
+        try:
+            rows = list(reader)
+            return list(reader.fieldnames or []), rows
+        except csv.Error:
+            return [], []
 
     def _rewrite(self, rows: list[dict[str, str]]) -> None:
         with replacing(self._path) as file:
@@ -68,6 +71,14 @@ class CsvSink:
         text = io.StringIO()
         csv.DictWriter(text, self._tags, restval="", lineterminator="\n").writerows(rows)
         return text.getvalue()
+
+
+def _step(row: dict[str, str]) -> float:
+    """The step of a row; nothing depends on this table, so that a damaged row is dropped and ends no run."""
+    try:
+        return float(row[STEP_TAG]) if None not in row else math.inf
+    except (KeyError, TypeError, ValueError):
+        return math.inf
 
 
 class TensorBoardSink:

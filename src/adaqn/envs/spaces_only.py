@@ -1,0 +1,47 @@
+"""What stands in for the environment of an agent that was loaded without one: its spaces, and nothing to step."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+import gymnasium
+
+from adaqn.errors import UserError
+
+# Gymnasium makes these by the id in their arguments, and imports what that names.
+_ADAPTERS = ("GymV21Environment", "GymV26Environment")
+
+
+class SpacesOnly(gymnasium.Env[Any, Any]):
+    """An environment that an agent can be made for, but not trained in."""
+
+    def __init__(self, observation_space: gymnasium.Space[Any], action_space: gymnasium.Space[Any]) -> None:
+        self.observation_space = observation_space
+        self.action_space = action_space
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> NoReturn:
+        """There is none to reset."""
+        raise UserError("this agent was loaded without an environment: give load one with env=")
+
+    def step(self, action: Any) -> NoReturn:
+        """There is none to step."""
+        self.reset()
+
+
+def imported_by(identifier: object) -> str | None:
+    """The module that making this environment imports because its id says so, or None."""
+    if not isinstance(identifier, str):
+        return None
+    module, colon, _ = identifier.partition(":")
+    if colon:
+        return module
+    return "gym" if identifier.startswith(_ADAPTERS) else None
+
+
+def require_trust(identifier: object, source: str) -> None:
+    """Refuse to make the environment that a file names if that imports a module, which can execute anything."""
+    if (module := imported_by(identifier)) is not None:
+        raise UserError(
+            f"{source} names the environment {identifier!r}, and making it imports the module {module!r}: "
+            f"give trust_env=True (--trust-env on the command line) if you trust it, or an environment with env="
+        )
