@@ -20,7 +20,7 @@ from adaqn.checkpoint import CheckpointStore
 from adaqn.compilation import prepare_jax
 from adaqn.envs.actions import environment_actions
 from adaqn.envs.environments import Environments
-from adaqn.envs.making import make_environment
+from adaqn.envs.source import EnvironmentLike, EnvironmentOverride, EnvironmentSource
 from adaqn.envs.spaces import observation_dtype
 from adaqn.errors import CheckpointError, UserError, count
 from adaqn.hyperparameters import Hyperparameters
@@ -42,7 +42,7 @@ class Model:
 
     def __init__(
         self,
-        env: str | gymnasium.Env[Any, Any],
+        env: EnvironmentLike,
         members: Sequence[Hyperparameters | Mapping[str, Any]] | None = None,
         *,
         space: SearchSpace | str | Mapping[str, Any] | None = None,
@@ -50,10 +50,15 @@ class Model:
         seed: int = 0,
         n_envs: int = 1,
         env_kwargs: Mapping[str, Any] | None = None,
+        wrappers: Sequence[Any] = (),
+        imports: Sequence[str] = (),
         **settings: Any,
     ) -> None:
-        """Make an agent for an environment, given by its id or as an object.
+        """Make an agent for an environment, given by its id, as a function that makes one, or as an object.
 
+        `env_kwargs` go to the id or the function. `wrappers` go around the environment, the innermost first: classes,
+        names such as `"gymnasium.wrappers:FlattenObservation"`, or mappings with such a `name` and `kwargs`. `imports`
+        are modules that register the id; a run needs them to be resumed on the command line.
         `members` are the hyperparameters to choose from; without them a default set is used. With a `space`, by
         name, as a mapping or as an object, members are drawn from it and move through it. A `schedule` says what
         the one member of a DQN becomes, and when. `settings` are what
@@ -65,9 +70,8 @@ class Model:
         self.settings = chosen.configure(settings)
         self.seed = count("seed", seed)
         given = population_from(members, space, schedule)
-        self._env_id = env if isinstance(env, str) else None
-        self._env_kwargs = dict(env_kwargs or {})
-        environments = Environments.make(env, chosen.environments(n_envs), self._env_kwargs)
+        self._source = EnvironmentSource.of(env, env_kwargs, wrappers, imports)
+        environments = Environments.make(self._source, chosen.environments(n_envs))
         self.observation_space = environments.observation_space
         self.action_space = environments.action_space
         shape = self.observation_space.shape
@@ -86,21 +90,19 @@ class Model:
         self._predict_rng = np.random.default_rng(self.seed)
 
     @classmethod
-    def from_config(cls, config: RunConfig, env: gymnasium.Env[Any, Any] | str | None = None) -> Model:
+    def from_config(cls, config: RunConfig, env: EnvironmentLike | EnvironmentOverride | None = None) -> Model:
         """The agent that a configuration describes, for its environment or for the one given."""
-        if env is not None:
-            config = dataclasses.replace(config, env_kwargs={}, n_envs=1)
-        where = config.env if env is None else env
-        if where is None:
-            raise UserError("this run was made with an environment object, so it needs one again: pass env=")
+        source = config.environment(env)
         return model_class(config.algo)(
-            where,
+            source.env,
             config.members or None,
             space=config.space,
             schedule=config.schedule or None,
             seed=config.seed,
-            n_envs=config.n_envs,
-            env_kwargs=config.env_kwargs,
+            n_envs=config.n_envs if source.repeatable else 1,
+            env_kwargs=source.kwargs,
+            wrappers=source.wrappers,
+            imports=source.imports,
             **dataclasses.asdict(config.settings),
         )
 
@@ -157,7 +159,7 @@ class Model:
     def resume(
         cls,
         run_dir: str | Path,
-        env: gymnasium.Env[Any, Any] | None = None,
+        env: EnvironmentLike | EnvironmentOverride | None = None,
         callback: Any = None,
         *,
         progress_bar: bool = False,
@@ -175,7 +177,7 @@ class Model:
         return model
 
     @classmethod
-    def from_run(cls, run_dir: str | Path, env: gymnasium.Env[Any, Any] | None = None) -> Model:
+    def from_run(cls, run_dir: str | Path, env: EnvironmentLike | EnvironmentOverride | None = None) -> Model:
         """The agent of a run as its newest checkpoint has it, to look at or to use; the run itself is not touched.
 
         Training can go on from it as from a loaded one; to go on with the run, resume it.
@@ -189,8 +191,10 @@ class Model:
     def _config(self, steps: int, **watching: Any) -> RunConfig:
         return RunConfig(
             algo=self.algo,
-            env=self._env_id,
-            env_kwargs=self._env_kwargs,
+            env=self._source.id,
+            env_kwargs=self._source.kwargs,
+            wrappers=self._source.wrappers,
+            imports=self._source.imports,
             steps=steps,
             seed=self.seed,
             n_envs=self._trainer.environments.count,
@@ -243,12 +247,12 @@ class Model:
 
     def make_env(self, **kwargs: Any) -> gymnasium.Env[Any, Any]:
         """A fresh environment of the kind that this agent trains in."""
-        if self._env_id is None:
+        if not self._source.repeatable:
             raise UserError(
                 "this agent was made with an environment object, which cannot be made a second time; pass another "
                 "one of its kind, for example eval_env="
             )
-        return make_environment(self._env_id, {**self._env_kwargs, **kwargs})
+        return self._source.require_new(self._source.make(**kwargs), self._trainer.environments.envs)
 
     def save(self, path: str | Path) -> Path:
         """Write the agent to one file (`.zip` is added), without its replay buffer; `load` reads it."""
@@ -270,11 +274,11 @@ class Model:
         """Write the policy alone to one file (`.npz` is added), which `adaqn.exported_policy` runs without JAX."""
         file = policy_path(path)
         weights = self._trainer.agent.policy_weights(self._trainer.state)
-        write_policy(file, weights, self.observation_space, self.action_space, env=self._env_id, algo=self.algo)
+        write_policy(file, weights, self.observation_space, self.action_space, env=self._source.id, algo=self.algo)
         return file
 
     @classmethod
-    def load(cls, path: str | Path, env: gymnasium.Env[Any, Any] | str | None = None) -> Model:
+    def load(cls, path: str | Path, env: EnvironmentLike | EnvironmentOverride | None = None) -> Model:
         """The agent that `save` wrote, for the environment it was trained in or the one given.
 
         Training can go on from it, with an empty replay buffer; to go on exactly, resume a run directory.
@@ -386,7 +390,7 @@ def model_class(algo: str) -> type[Model]:
     return MODELS.get(algo) or type(algo, (Model,), {"algo": algo})
 
 
-def open_run(path: Path, env: gymnasium.Env[Any, Any] | None, output: Output) -> tuple[RunSession, Model]:
+def open_run(path: Path, env: EnvironmentLike | EnvironmentOverride | None, output: Output) -> tuple[RunSession, Model]:
     """A run that exists and a fresh agent of its kind."""
     config = RunSession.read_config(path)
     model = Model.from_config(config, env)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
+from adaqn.environment_flags import add_flags_for_a_run, modules_found_here
 from adaqn.errors import UserError, nearest
 
 
@@ -34,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; the exit status is 0, 1 after a user's mistake, 130 or 143 after an interruption."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), modules_found_here():
             warnings.showwarning = _show_warning
             return _dispatch(arguments)
     except UserError as error:
@@ -135,11 +136,12 @@ def _resume(arguments: list[str]) -> int:
     parser = _Parser(prog="adaqn resume", description="Go on with a run that was interrupted, exactly where it was.")
     parser.add_argument("run_dir", metavar="DIR", type=Path, help="the run's directory")
     parser.add_argument("--quiet", action="store_true", help="print nothing but errors")
+    add_flags_for_a_run(parser)
     parsed = parser.parse_strictly(arguments)
     _use_one_thread()
     from adaqn import commands
 
-    return commands.resume(parsed.run_dir, quiet=parsed.quiet)
+    return commands.resume(parsed.run_dir, quiet=parsed.quiet, environment=commands.environment_of(parsed))
 
 
 def _evaluate(arguments: list[str]) -> int:
@@ -156,6 +158,7 @@ def _evaluate(arguments: list[str]) -> int:
         help="film the first episode to FILE, .mp4 or .gif (default: video.mp4 in the run's directory)",
     )
     parser.add_argument("--force", action="store_true", help="overwrite FILE if it exists")
+    add_flags_for_a_run(parser)
     parsed = parser.parse_strictly(arguments)
     _use_one_thread()
     from adaqn import commands
@@ -180,6 +183,7 @@ def _export(arguments: list[str]) -> int:
     parser.add_argument("source", metavar="DIR|FILE", type=Path, help="a run's directory, or a saved agent")
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="default: policy.npz in the directory")
     parser.add_argument("--force", action="store_true", help="overwrite FILE if it exists")
+    add_flags_for_a_run(parser)
     parsed = parser.parse_strictly(arguments)
     _use_one_thread()
     from adaqn import commands

@@ -16,7 +16,8 @@ import numpy as np
 from gymnasium import spaces
 
 from adaqn.envs.episode import EpisodePosition, RunningEpisode
-from adaqn.envs.making import frame_stack_of, learning_reward_bound_of, make_environment, name_of
+from adaqn.envs.making import frame_stack_of, learning_reward_bound_of, name_of
+from adaqn.envs.source import EnvironmentLike, EnvironmentSource
 from adaqn.envs.spaces import observation_dtype, require_box_observations
 from adaqn.errors import CheckpointError, EnvironmentFault, UserError
 from adaqn.replay.protocol import Transitions
@@ -45,7 +46,7 @@ class Environments:
         self.action_space = _known_actions(envs[0].action_space)
         self.frame_stack = frame_stack_of(envs[0])  # 1 unless observations are stacks of images
         self._reward_bound = learning_reward_bound_of(envs[0])
-        self._envs = tuple(envs)
+        self.envs = tuple(envs)
         self._owned = owned
         self._episodes = tuple(
             RunningEpisode(env, self._label(index), self.observation_space, self.action_space)
@@ -60,34 +61,26 @@ class Environments:
         self.finished: list[FinishedEpisode] = []  # in the last step
 
     @classmethod
-    def make(cls, env: str | gymnasium.Env[Any, Any], n_envs: int, env_kwargs: Mapping[str, Any]) -> Environments:
-        """The environments that a user asked for: an id `n_envs` times, or the one environment given."""
+    def make(
+        cls, env: EnvironmentLike | EnvironmentSource, n_envs: int, env_kwargs: Mapping[str, Any] | None = None
+    ) -> Environments:
+        """The environments that a user asked for: an id or function `n_envs` times, or the one environment given."""
         if n_envs < 1:
             raise UserError(f"n_envs must be at least 1, but it is {n_envs}")
-        if isinstance(env, gymnasium.Env):
-            if n_envs != 1:
-                raise UserError(f"n_envs must be 1 for an environment object, but it is {n_envs} (an id allows more)")
-            if env_kwargs:
-                raise UserError(
-                    f"env_kwargs go with an id, but {dict(env_kwargs)} was given with an environment object"
-                )
-            return cls([env], owned=False)
-        if not isinstance(env, str):
-            raise UserError(f"env must be an id or a gymnasium.Env, but it is a {type(env).__name__}")
-        envs: list[gymnasium.Env[Any, Any]] = []
+        source = env if isinstance(env, EnvironmentSource) else EnvironmentSource.of(env, env_kwargs)
+        envs = source.make_several(n_envs)
         try:
-            for _ in range(n_envs):
-                envs.append(make_environment(env, env_kwargs))
-            return cls(envs, owned=True)
+            return cls(envs, owned=source.repeatable)
         except UserError:
-            for made in envs:
-                made.close()
+            if source.repeatable:
+                for made in envs:
+                    made.close()
             raise
 
     @property
     def count(self) -> int:
         """How many environments there are."""
-        return len(self._envs)
+        return len(self.envs)
 
     def reset(self, rng: np.random.Generator) -> None:
         """Start a new episode everywhere, each with a seed of its own."""
@@ -168,12 +161,12 @@ class Environments:
     def close(self) -> None:
         """Close the environments that were made here; one that the user gave stays open."""
         if self._owned:
-            for env in self._envs:
+            for env in self.envs:
                 env.close()
 
     def _label(self, index: int) -> str:
         """How messages refer to one of the environments."""
-        return f"environment {self.name}" + (f" number {index}" if len(self._envs) > 1 else "")
+        return f"environment {self.name}" + (f" number {index}" if len(self.envs) > 1 else "")
 
 
 def _known_actions(space: spaces.Space[Any]) -> spaces.Discrete | spaces.Box:
