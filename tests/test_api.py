@@ -271,7 +271,7 @@ def test_from_the_agent_of_a_run_training_goes_on_in_new_episodes(stops_at: int,
     model = AdaDQN.from_run(run_dir)
     trainer, updates, episodes = model.trainer, made.trainer.updates, made.trainer.episodes
     assert (model.num_timesteps, trainer.updates, trainer.replay.added) == (stops_at, updates, 0)
-    assert all(position.length > 0 for position in trainer.environments.position()), "all were in the midst of one"
+    assert all(position.length > 0 for position in made.trainer.environments.position()), "all were in the midst of one"
     # Nothing is learned until the buffer, which is empty, holds as much as at the start of a run.
     model.learn(QUICK["learning_starts"], reset_num_timesteps=False)
     assert (model.num_timesteps, trainer.updates) == (stops_at + 50, updates)
@@ -321,7 +321,7 @@ def test_a_diverged_member_is_warned_of_once() -> None:
 
 def test_mistakes_of_someone_who_knows_stable_baselines() -> None:
     with pytest.raises(UserError, match=r"learning_rate is a hyperparameter of each member: .*grid\(learning_rate="):
-        DQN("CartPole-v1", learning_rate=1e-3)
+        AdaDQN("CartPole-v1", learning_rate=1e-3)  # pyright: ignore[reportCallIssue]
     with pytest.raises(UserError, match="selection='random', but got selection='lowest'"):
         RandDQN("CartPole-v1", selection="lowest")
     image = gymnasium.spaces.Box(0, 255, (8, 8, 3), np.uint8)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import signal
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, Unpack
 
 import gymnasium
 import numpy as np
@@ -24,26 +25,53 @@ from adaqn.envs.source import EnvironmentLike, EnvironmentOverride, EnvironmentS
 from adaqn.envs.spaces import observation_dtype
 from adaqn.errors import CheckpointError, UserError, count
 from adaqn.hyperparameters import Hyperparameters
-from adaqn.replay.making import make_replay
+from adaqn.model_access import EnvironmentAndReplay, replay_for, zip_path
 from adaqn.runs.config import RunConfig, population_from
 from adaqn.runs.export import policy_path, write_policy
 from adaqn.runs.session import Output, RunSession
 from adaqn.runs.spaces import check_same_spaces, describe_spaces
+from adaqn.signatures import (
+    DEHBArguments,
+    DQNArguments,
+    OneDQNArguments,
+    OneSACArguments,
+    RandomSearchArguments,
+    SACArguments,
+    SEARLArguments,
+    signature_of,
+)
 from adaqn.snapshot import Snapshot, read_snapshot, write_snapshot
 from adaqn.space import SearchSpace
+from adaqn.stable_baselines import hyperparameters_from, refuse_foreign, refuse_policy_name, with_hyperparameters
 from adaqn.training.callbacks import as_callback
 from adaqn.training.trainer import Trainer
 
+Members = Sequence[Hyperparameters | Mapping[str, Any]] | None
 
-class Model:
+
+class Model(EnvironmentAndReplay):
     """An agent and its environment. Use one of the subclasses, such as AdaDQN or AdaSAC."""
 
     algo: ClassVar[str]
+    __signature__: ClassVar[inspect.Signature | None] = None
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Put the settings of the algorithm into the signature that `help` and notebooks show."""
+        super().__init_subclass__(**kwargs)
+        if "algo" in cls.__dict__:
+            cls.__signature__ = signature_of(Model.__init__, algorithm(cls.algo))
+        elif "__init__" in cls.__dict__:
+            cls.__signature__ = None
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        """Meet `DQN("MlpPolicy", env)` before Python complains of an argument that was given twice."""
+        refuse_policy_name(cls.__name__, args, kwargs)
+        return super().__new__(cls)
 
     def __init__(
         self,
         env: EnvironmentLike,
-        members: Sequence[Hyperparameters | Mapping[str, Any]] | None = None,
+        members: Members = None,
         *,
         space: SearchSpace | str | Mapping[str, Any] | None = None,
         schedule: Sequence[Scheduled | Mapping[str, Any]] | str | Path | None = None,
@@ -61,12 +89,14 @@ class Model:
         are modules that register the id; a run needs them to be resumed on the command line.
         `members` are the hyperparameters to choose from; without them a default set is used. With a `space`, by
         name, as a mapping or as an object, members are drawn from it and move through it. A `schedule` says what
-        the one member of a DQN becomes, and when. `settings` are what
-        all members share, such as `gamma` or `buffer_size`: the fields of `adaqn.agents.dqn.DQNSettings` or
-        `adaqn.agents.sac_settings.SACSettings`.
+        the one member of a DQN becomes, and when. `settings` are what all members share, such as `gamma` or
+        `buffer_size`; DQN and SAC also take `learning_rate` and `policy_kwargs=dict(net_arch=[64, 64])` for their one
+        kind of member.
         """
         prepare_jax()
         chosen = algorithm(self.algo)
+        refuse_foreign(type(self).__name__, chosen, settings)
+        changes = hyperparameters_from(type(self).__name__, chosen, settings)
         self.settings = chosen.configure(settings)
         self.seed = count("seed", seed)
         given = population_from(members, space, schedule)
@@ -75,17 +105,10 @@ class Model:
         self.observation_space = environments.observation_space
         self.action_space = environments.action_space
         shape = self.observation_space.shape
+        given = with_hyperparameters(given, changes, lambda: chosen.members(shape)[0])
         self._population = chosen.population(given, self.settings, self.seed, lambda: shape)
         agent = chosen.make(self.settings, self._population, self.observation_space, self.action_space)
-        replay = make_replay(
-            self.settings.buffer_size,
-            environments.count,
-            self.observation_space,
-            self.action_space,
-            agent.n_steps,
-            environments.frame_stack,
-            padding="zeros",
-        )
+        replay = replay_for(agent, self.settings.buffer_size, environments)
         self._trainer = Trainer(agent, environments, replay, self.seed)
         self._predict_rng = np.random.default_rng(self.seed)
 
@@ -184,7 +207,10 @@ class Model:
         """
         session, model = open_run(Path(run_dir), env, Output())
         assert session.directory is not None
-        model._trainer.restore(CheckpointStore(session.directory.checkpoint).load(replay=None))
+        snapshot = CheckpointStore(session.directory.checkpoint).load(replay=None)
+        given = describe_spaces(model.observation_space, model.action_space)
+        check_same_spaces(str(run_dir), snapshot.meta.get("spaces"), given)
+        model._trainer.restore(snapshot, episodes=False)
         model._trainer.leave_run()
         return model
 
@@ -256,7 +282,7 @@ class Model:
 
     def save(self, path: str | Path) -> Path:
         """Write the agent to one file (`.zip` is added), without its replay buffer; `load` reads it."""
-        file = _with_suffix(path)
+        file = zip_path(path)
         file.parent.mkdir(parents=True, exist_ok=True)
         trainer = self._trainer
         arrays, agent = trainer.agent.to_arrays(trainer.state)
@@ -283,7 +309,7 @@ class Model:
 
         Training can go on from it, with an empty replay buffer; to go on exactly, resume a run directory.
         """
-        file = _with_suffix(path)
+        file = zip_path(path)
         arrays, meta = read_snapshot(file, kind="agent")
         try:
             config = RunConfig.from_dict(meta["config"], str(file))
@@ -301,19 +327,24 @@ class Model:
         return model
 
 
-class AdaDQN(Model):
+class _DQNFamily(Model):
+    def __init__(self, env: EnvironmentLike, members: Members = None, **settings: Unpack[DQNArguments]) -> None:
+        super().__init__(env, members, **settings)
+
+
+class AdaDQN(_DQNFamily):
     """The Adaptive Deep Q-Network (Algorithm 1): the member with the smallest cumulated loss becomes the target."""
 
     algo = "adadqn"
 
 
-class RandDQN(Model):
+class RandDQN(_DQNFamily):
     """AdaDQN with a random member as target, one of the paper's ablations."""
 
     algo = "randdqn"
 
 
-class AdaDQNMax(Model):
+class AdaDQNMax(_DQNFamily):
     """AdaDQN with the member of the largest cumulated loss as target, one of the paper's ablations."""
 
     algo = "adadqn-max"
@@ -324,6 +355,9 @@ class DQN(Model):
 
     algo = "dqn"
 
+    def __init__(self, env: EnvironmentLike, members: Members = None, **settings: Unpack[OneDQNArguments]) -> None:
+        super().__init__(env, members, **settings)
+
 
 class SEARL(Model):
     """Members that are judged by the returns they get when acting alone; the best of them acts in `predict`.
@@ -333,6 +367,9 @@ class SEARL(Model):
     """
 
     algo = "searl"
+
+    def __init__(self, env: EnvironmentLike, members: Members = None, **settings: Unpack[SEARLArguments]) -> None:
+        super().__init__(env, members, **settings)
 
 
 class _Search(Model):
@@ -355,20 +392,33 @@ class RandomSearch(_Search):
 
     algo = "random-search"
 
+    def __init__(
+        self, env: EnvironmentLike, members: Members = None, **settings: Unpack[RandomSearchArguments]
+    ) -> None:
+        super().__init__(env, members, **settings)
+
 
 class DEHB(_Search):
     """Differential evolution in the brackets of Hyperband: promising hyperparameters are given more steps."""
 
     algo = "dehb"
 
+    def __init__(self, env: EnvironmentLike, members: Members = None, **settings: Unpack[DEHBArguments]) -> None:
+        super().__init__(env, members, **settings)
 
-class AdaSAC(Model):
+
+class _SACFamily(Model):
+    def __init__(self, env: EnvironmentLike, members: Members = None, **settings: Unpack[SACArguments]) -> None:
+        super().__init__(env, members, **settings)
+
+
+class AdaSAC(_SACFamily):
     """The Adaptive Soft Actor-Critic (Algorithm 2): the two members with the smallest losses make up the target."""
 
     algo = "adasac"
 
 
-class RandSAC(Model):
+class RandSAC(_SACFamily):
     """AdaSAC with a random pair of members as target, one of the paper's ablations."""
 
     algo = "randsac"
@@ -378,6 +428,9 @@ class SAC(Model):
     """The Soft Actor-Critic: AdaSAC with two equal members; one is given, or none."""
 
     algo = "sac"
+
+    def __init__(self, env: EnvironmentLike, members: Members = None, **settings: Unpack[OneSACArguments]) -> None:
+        super().__init__(env, members, **settings)
 
 
 MODELS: dict[str, type[Model]] = {
@@ -395,8 +448,3 @@ def open_run(path: Path, env: EnvironmentLike | EnvironmentOverride | None, outp
     config = RunSession.read_config(path)
     model = Model.from_config(config, env)
     return RunSession.open(path, config, model.trainer, output), model
-
-
-def _with_suffix(path: str | Path) -> Path:
-    path = Path(path)
-    return path if path.suffix == ".zip" else path.with_name(path.name + ".zip")

@@ -46,7 +46,7 @@ class Environments:
         self.action_space = _known_actions(envs[0].action_space)
         self.frame_stack = frame_stack_of(envs[0])  # 1 unless observations are stacks of images
         self._reward_bound = learning_reward_bound_of(envs[0])
-        self.envs = tuple(envs)
+        self._envs = tuple(envs)
         self._owned = owned
         self._episodes = tuple(
             RunningEpisode(env, self._label(index), self.observation_space, self.action_space)
@@ -78,9 +78,19 @@ class Environments:
             raise
 
     @property
+    def envs(self) -> tuple[gymnasium.Env[Any, Any], ...]:
+        """The environments themselves; to step one of them here is to spoil its record."""
+        return self._envs
+
+    @property
+    def infos(self) -> list[dict[str, Any]]:
+        """What each environment said about its last step."""
+        return [episode.info for episode in self._episodes]
+
+    @property
     def count(self) -> int:
         """How many environments there are."""
-        return len(self.envs)
+        return len(self._envs)
 
     def reset(self, rng: np.random.Generator) -> None:
         """Start a new episode everywhere, each with a seed of its own."""
@@ -161,12 +171,12 @@ class Environments:
     def close(self) -> None:
         """Close the environments that were made here; one that the user gave stays open."""
         if self._owned:
-            for env in self.envs:
+            for env in self._envs:
                 env.close()
 
     def _label(self, index: int) -> str:
         """How messages refer to one of the environments."""
-        return f"environment {self.name}" + (f" number {index}" if len(self.envs) > 1 else "")
+        return f"environment {self.name}" + (f" number {index}" if len(self._envs) > 1 else "")
 
 
 def _known_actions(space: spaces.Space[Any]) -> spaces.Discrete | spaces.Box:

@@ -6,15 +6,18 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
+import gymnasium
 import numpy as np
 
 from adaqn.agents.events import Event, TrialStart
 from adaqn.agents.protocol import Agent, Clock, Operation
 from adaqn.envs.environments import Environments
 from adaqn.envs.episode import EpisodePosition
-from adaqn.errors import EnvironmentFault
-from adaqn.replay.protocol import Replay
+from adaqn.errors import EnvironmentFault, UserError
+from adaqn.replay.protocol import Replay, Transitions
 from adaqn.snapshot import Snapshot
+from adaqn.training.lending import LentEnvironment
+from adaqn.training.logger import Logger
 from adaqn.training.observers import Episode, Observer
 
 RECENT = 100  # episodes over which the training return is averaged in logs
@@ -37,6 +40,9 @@ class Trainer:
         self.recent_episodes: deque[Episode] = deque(maxlen=RECENT)
         self.stop_reason: str | None = None
         self.interrupted = False
+        self.running = False  # `run` is going on
+        self.transitions: Transitions | None = None  # of the last step
+        self.logger = Logger()
         self._ended = np.zeros(environments.count, bool)
         self._started = False  # the environments have been reset
         self.pending: tuple[Operation, ...] = ()  # what an interruption left undone of what was due for this step
@@ -57,6 +63,30 @@ class Trainer:
         self._ended[:] = False
         self._started = False
 
+    def give_up_episodes(self) -> None:
+        """Begin with new episodes the next time, because somebody else plays in the environments."""
+        self._ended[:] = False
+        self._started = False
+
+    def lend(self) -> gymnasium.Env[Any, Any]:
+        """The first environment, for others to look at, or to play in between two calls of `run`."""
+        return LentEnvironment(self, self.environments.envs[0])
+
+    def set_environments(self, environments: Environments) -> None:
+        """Go on in other environments with equal spaces, in new episodes."""
+        if self.running:
+            raise UserError("the environment cannot be changed while training goes on")
+        self.environments = environments
+        self.give_up_episodes()
+
+    def set_replay(self, replay: Replay) -> None:
+        """Go on with another replay buffer, whose transitions count as if they had been collected here."""
+        if self.running:
+            raise UserError("the replay buffer cannot be changed while training goes on")
+        self.replay = replay
+        held = (replay.added - replay.oldest) * self.environments.count
+        self.clock = self.clock._replace(began=max(0, self.clock.began - held))
+
     def stop(self, reason: str) -> None:
         """End the run after the current step, as if it were its last."""
         self.stop_reason = reason
@@ -74,6 +104,7 @@ class Trainer:
         """
         self.stop_reason = None
         self.interrupted = False
+        self.running = True
         try:
             if not self._started:
                 self.replay.cut(range(self.environments.count))
@@ -89,6 +120,7 @@ class Trainer:
                 for observer in observers:
                     observer.on_finish(self)
         finally:
+            self.running = False
             for observer in observers:
                 observer.on_close(self)
 
@@ -143,6 +175,7 @@ class Trainer:
         except EnvironmentFault:
             self._started = False  # whoever goes on from here begins with new episodes
             raise
+        self.transitions = transitions
         self.replay.add(transitions)
         self.clock = self.clock._replace(step=self.clock.step + environments.count)
         self._ended = transitions.terminated | transitions.truncated
@@ -179,8 +212,12 @@ class Trainer:
         }
         return Snapshot(arrays, meta)
 
-    def restore(self, snapshot: Snapshot) -> None:
-        """Stand where the run stood when `snapshot` was called; the replay buffer is restored before, by the caller."""
+    def restore(self, snapshot: Snapshot, episodes: bool = True) -> None:
+        """Stand where the run stood when `snapshot` was called; the replay buffer is restored before, by the caller.
+
+        Without `episodes`, those under way are not repeated: who does not go on with the run has no use for them, and
+        may be in another environment.
+        """
         arrays, meta = snapshot
         prefix = "agent/"
         agent_arrays = {name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)}
@@ -192,6 +229,8 @@ class Trainer:
         self.recent_episodes = deque((Episode(*e) for e in meta["recent_episodes"]), maxlen=RECENT)
         for name, rng in self._generators().items():
             rng.bit_generator.state = meta["generators"][name]
+        if not episodes:
+            return
         self._ended = np.array(arrays["environments/ended"])
         positions = tuple(
             EpisodePosition(actions=arrays[f"environments/actions/{index}"], **episode)
