@@ -27,7 +27,7 @@ SMALL = [{"hidden": [8]}]
         (("CnnPolicy", "CartPole-v1"), {"verbose": 1}),
     ],
 )
-def test_a_policy_name_is_pointed_out(positional: tuple[str, ...], keywords: dict[str, Any]) -> None:
+def test_a_policy_name_is_pointed_out(positional: tuple[Any, ...], keywords: dict[str, Any]) -> None:
     with pytest.raises(UserError, match=r"^DQN has no policy argument: write DQN\('CartPole-v1'\); "):
         DQN(*positional, **keywords)
     with pytest.raises(UserError, match=r"write AdaDQN\(env\)"):

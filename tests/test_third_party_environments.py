@@ -232,8 +232,8 @@ def test_wrappers_in_python_are_saved_with_the_agent(package: str, tmp_path: Pat
     wrappers = [gymnasium.wrappers.FlattenObservation]
     model = DQN(f"{package}:Corridor-v0", [{"hidden": [8]}], wrappers=wrappers, env_kwargs={"length": 7})
     loaded = Model.load(model.save(tmp_path / "agent"))
-    env: Any = loaded.make_env()
-    assert isinstance(env, gymnasium.wrappers.FlattenObservation) and env.unwrapped.length == 7
+    env = loaded.make_env()
+    assert isinstance(env, gymnasium.wrappers.FlattenObservation) and env.get_wrapper_attr("length") == 7
     # Given another environment, the wrappers go around that one; its arguments were those of the id.
     mine = gymnasium.make(f"{package}:Corridor-v0")
     assert DQN.load(tmp_path / "agent", env=mine).observation_space.shape == (2,)

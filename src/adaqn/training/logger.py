@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import SupportsFloat
 
 from adaqn.errors import UserError
 
@@ -15,12 +16,12 @@ class Logger:
         self._counts: dict[str, int] = {}  # of values in a mean
         self._reserved: frozenset[str] = frozenset()
 
-    def record(self, key: str, value: float) -> None:
+    def record(self, key: str, value: SupportsFloat) -> None:
         """Have a value in the next row of progress.csv and TensorBoard; a later one replaces it."""
         self._values[self._checked(key)] = _number(key, value)
         self._counts.pop(key, None)
 
-    def record_mean(self, key: str, value: float) -> None:
+    def record_mean(self, key: str, value: SupportsFloat) -> None:
         """Have the mean of all values since the last row."""
         number, count = _number(key, value), self._counts.get(self._checked(key), 0)
         mean = self._values[key] if count else 0.0
