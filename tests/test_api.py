@@ -357,7 +357,7 @@ def test_a_diverged_member_is_warned_of_once() -> None:
 
 def test_mistakes_of_someone_who_knows_stable_baselines() -> None:
     with pytest.raises(UserError, match=r"learning_rate is a hyperparameter of each member: .*grid\(learning_rate="):
-        DQN("CartPole-v1", learning_rate=1e-3)
+        AdaDQN("CartPole-v1", learning_rate=1e-3)  # pyright: ignore[reportCallIssue]
     with pytest.raises(UserError, match="selection='random', but got selection='lowest'"):
         RandDQN("CartPole-v1", selection="lowest")
     image = gymnasium.spaces.Box(0, 255, (8, 8, 3), np.uint8)

@@ -7,9 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from adaqn.api import DEHB, DQN, SAC, SEARL, AdaDQN, AdaDQNMax, AdaSAC, RandDQN, RandomSearch, RandSAC
+    from adaqn.errors import UserError
     from adaqn.hyperparameters import Convolution, Hyperparameters, grid
     from adaqn.runs.config import RunConfig
     from adaqn.space import SearchSpace
+    from adaqn.training.callbacks import (
+        BaseCallback,
+        CallbackList,
+        CheckpointCallback,
+        EvalCallback,
+        StopTrainingOnReturn,
+        StopTrainingOnRewardThreshold,
+    )
     from adaqn.training.evaluation import evaluate_policy
 
 __version__ = "0.1.0"
@@ -19,9 +28,13 @@ _HOMES = {
     "AdaDQN": "adaqn.api",
     "AdaDQNMax": "adaqn.api",
     "AdaSAC": "adaqn.api",
+    "BaseCallback": "adaqn.training.callbacks",
+    "CallbackList": "adaqn.training.callbacks",
+    "CheckpointCallback": "adaqn.training.callbacks",
     "Convolution": "adaqn.hyperparameters",
     "DEHB": "adaqn.api",
     "DQN": "adaqn.api",
+    "EvalCallback": "adaqn.training.callbacks",
     "Hyperparameters": "adaqn.hyperparameters",
     "RandDQN": "adaqn.api",
     "RandSAC": "adaqn.api",
@@ -30,6 +43,9 @@ _HOMES = {
     "SAC": "adaqn.api",
     "SEARL": "adaqn.api",
     "SearchSpace": "adaqn.space",
+    "StopTrainingOnReturn": "adaqn.training.callbacks",
+    "StopTrainingOnRewardThreshold": "adaqn.training.callbacks",
+    "UserError": "adaqn.errors",
     "evaluate_policy": "adaqn.training.evaluation",
     "grid": "adaqn.hyperparameters",
 }
@@ -42,19 +58,32 @@ __all__ = [
     "AdaDQN",
     "AdaDQNMax",
     "AdaSAC",
+    "BaseCallback",
+    "CallbackList",
+    "CheckpointCallback",
     "Convolution",
+    "EvalCallback",
     "Hyperparameters",
     "RandDQN",
     "RandSAC",
     "RandomSearch",
     "RunConfig",
     "SearchSpace",
+    "StopTrainingOnReturn",
+    "StopTrainingOnRewardThreshold",
+    "UserError",
     "evaluate_policy",
     "grid",
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'adaqn' has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOMES[name]), name)
+if not TYPE_CHECKING:  # which would take every name for one that exists
+
+    def __getattr__(name: str) -> Any:
+        if name not in _HOMES:
+            raise AttributeError(f"module 'adaqn' has no attribute {name!r}")
+        return getattr(importlib.import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

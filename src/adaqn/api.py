@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import signal
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, Unpack
 
 import gymnasium
 import numpy as np
@@ -14,106 +15,126 @@ import numpy as np
 from adaqn.agents import algorithm
 from adaqn.agents.catalogue import Scheduled
 from adaqn.agents.events import TrialEnd
-from adaqn.agents.protocol import Agent, MemberReport, clock_from
+from adaqn.agents.protocol import MemberReport, clock_from
 from adaqn.agents.trials import TrialAgent
 from adaqn.checkpoint import CheckpointStore
 from adaqn.compilation import prepare_jax
 from adaqn.envs.actions import environment_actions
 from adaqn.envs.environments import Environments
-from adaqn.envs.making import make_environment
+from adaqn.envs.source import EnvironmentLike, EnvironmentOverride, EnvironmentSource
 from adaqn.envs.spaces import observation_dtype
 from adaqn.envs.spaces_only import SpacesOnly, require_trust
 from adaqn.envs.values import Unusable, array_of, observation_of, require_finite
 from adaqn.errors import CheckpointError, UserError, count, reading_saved, writing
 from adaqn.hyperparameters import Hyperparameters
-from adaqn.replay.making import make_replay
+from adaqn.model_access import EnvironmentAndReplay, replay_for, zip_path
 from adaqn.replay.memory import require_room
-from adaqn.replay.protocol import Replay
 from adaqn.runs.config import RunConfig, population_from, read_config
 from adaqn.runs.directory import RunDirectory
 from adaqn.runs.export import policy_path, require_policy, write_policy
 from adaqn.runs.session import Output, RunSession
 from adaqn.runs.spaces import check_same_spaces, describe_spaces, spaces_from
+from adaqn.signatures import (
+    DEHBArguments,
+    DQNArguments,
+    OneDQNArguments,
+    OneSACArguments,
+    RandomSearchArguments,
+    SACArguments,
+    SEARLArguments,
+    signature_of,
+)
 from adaqn.snapshot import Snapshot, reading, require_plausible_size, require_replaceable, write_snapshot
 from adaqn.space import SearchSpace
+from adaqn.stable_baselines import hyperparameters_from, refuse_foreign, refuse_policy_name, with_hyperparameters
 from adaqn.training.callbacks import as_callback
 from adaqn.training.trainer import Trainer
 
+Members = Sequence[Hyperparameters | Mapping[str, Any]] | None
 
-class Model:
+
+class Model(EnvironmentAndReplay):
     """An agent and its environment. Use one of the subclasses, such as AdaDQN or AdaSAC."""
 
     algo: ClassVar[str]
+    __signature__: ClassVar[inspect.Signature | None] = None
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Put the settings of the algorithm into the signature that `help` and notebooks show."""
+        super().__init_subclass__(**kwargs)
+        if "algo" in cls.__dict__:
+            cls.__signature__ = signature_of(Model.__init__, algorithm(cls.algo))
+        elif "__init__" in cls.__dict__:
+            cls.__signature__ = None
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        """Meet `DQN("MlpPolicy", env)` before Python complains of an argument that was given twice."""
+        refuse_policy_name(cls.__name__, args, kwargs)
+        return super().__new__(cls)
 
     def __init__(
         self,
-        env: str | gymnasium.Env[Any, Any],
-        members: Sequence[Hyperparameters | Mapping[str, Any]] | None = None,
+        env: EnvironmentLike,
+        members: Members = None,
         *,
         space: SearchSpace | str | Mapping[str, Any] | None = None,
         schedule: Sequence[Scheduled | Mapping[str, Any]] | str | Path | None = None,
         seed: int = 0,
         n_envs: int = 1,
         env_kwargs: Mapping[str, Any] | None = None,
+        wrappers: Sequence[Any] = (),
+        imports: Sequence[str] = (),
         **settings: Any,
     ) -> None:
-        """Make an agent for an environment, given by its id or as an object.
+        """Make an agent for an environment, given by its id, as a function that makes one, or as an object.
 
+        `env_kwargs` go to the id or the function. `wrappers` go around the environment, the innermost first: classes,
+        names such as `"gymnasium.wrappers:FlattenObservation"`, or mappings with such a `name` and `kwargs`. `imports`
+        are modules that register the id; a run needs them to be resumed on the command line.
         `members` are the hyperparameters to choose from; without them a default set is used. With a `space`, by
         name, as a mapping or as an object, members are drawn from it and move through it; SEARL, RandomSearch and DEHB
-        take the named one that fits the observations if none is given. A `schedule` says what
-        the one member of a DQN becomes, and when. `settings` are what
-        all members share, such as `gamma` or `buffer_size`: the fields of `adaqn.agents.dqn.DQNSettings` or
-        `adaqn.agents.sac_settings.SACSettings`.
+        take the named one that fits the observations if none is given. A `schedule` says what the one member of a DQN
+        becomes, and when. `settings` are what all members share, such as `gamma` or
+        `buffer_size`; DQN and SAC also take `learning_rate` and `policy_kwargs=dict(net_arch=[64, 64])` for their one
+        kind of member.
         """
         prepare_jax()
         chosen = algorithm(self.algo)
+        refuse_foreign(type(self).__name__, chosen, settings)
+        changes = hyperparameters_from(type(self).__name__, chosen, settings)
         self.settings = chosen.configure(settings)
         self.seed = count("seed", seed)
         given = population_from(members, space, schedule)
-        self._env_id = env if isinstance(env, str) else None
-        self._env_kwargs = dict(env_kwargs or {})
+        self._source = EnvironmentSource.of(env, env_kwargs, wrappers, imports)
         self._n_envs = chosen.environments(n_envs)
         self._not_trusted: str | None = None  # the file that named the environment, if that is not to be made
-        environments = Environments.make(env, self._n_envs, self._env_kwargs)
+        environments = Environments.make(self._source, self._n_envs)
         self.observation_space = environments.observation_space
         self.action_space = environments.action_space
         shape = self.observation_space.shape
+        given = with_hyperparameters(given, changes, lambda: chosen.members(shape)[0])
         self._population = chosen.population(given, self.settings, self.seed, lambda: shape)
         agent = chosen.make(self.settings, self._population, self.observation_space, self.action_space)
         require_room(agent.memory_needs)  # before anything is allocated
         self._spaces_only = isinstance(env, SpacesOnly)
-        capacity = self.settings.buffer_size if not self._spaces_only else agent.n_steps
-        self._trainer = Trainer(agent, environments, self._replay(agent, environments, capacity), self.seed)
+        replay = replay_for(agent, agent.n_steps if self._spaces_only else self.settings.buffer_size, environments)
+        self._trainer = Trainer(agent, environments, replay, self.seed)
         self._predict_rng = np.random.default_rng(self.seed)
 
-    def _replay(self, agent: Agent, environments: Environments, capacity: int) -> Replay:
-        return make_replay(
-            capacity,
-            environments.count,
-            self.observation_space,
-            self.action_space,
-            agent.n_steps,
-            environments.frame_stack,
-            padding="zeros",
-        )
-
     @classmethod
-    def from_config(cls, config: RunConfig, env: gymnasium.Env[Any, Any] | str | None = None) -> Model:
+    def from_config(cls, config: RunConfig, env: EnvironmentLike | EnvironmentOverride | None = None) -> Model:
         """The agent that a configuration describes, for its environment or for the one given."""
-        if env is not None:
-            config = dataclasses.replace(config, env_kwargs={}, n_envs=1)
-        where = config.env if env is None else env
-        if where is None:
-            raise UserError("this run was made with an environment object, so it needs one again: pass env=")
+        source = config.environment(env)
         return model_class(config.algo)(
-            where,
+            source.env,
             config.members or None,
             space=config.space,
             schedule=config.schedule or None,
             seed=config.seed,
-            n_envs=config.n_envs,
-            env_kwargs=config.env_kwargs,
+            n_envs=config.n_envs if source.repeatable else 1,
+            env_kwargs=source.kwargs,
+            wrappers=source.wrappers,
+            imports=source.imports,
             **dataclasses.asdict(config.settings),
         )
 
@@ -169,7 +190,7 @@ class Model:
     def resume(
         cls,
         run_dir: str | Path,
-        env: gymnasium.Env[Any, Any] | None = None,
+        env: EnvironmentLike | EnvironmentOverride | None = None,
         callback: Any = None,
         *,
         steps: int | None = None,
@@ -200,7 +221,11 @@ class Model:
 
     @classmethod
     def from_run(
-        cls, run_dir: str | Path, env: gymnasium.Env[Any, Any] | None = None, *, trust_env: bool = False
+        cls,
+        run_dir: str | Path,
+        env: EnvironmentLike | EnvironmentOverride | None = None,
+        *,
+        trust_env: bool = False,
     ) -> Model:
         """The agent of a run as its newest checkpoint has it, to look at or to use; the run itself is not touched.
 
@@ -220,29 +245,31 @@ class Model:
         """Make the environments of an agent that was loaded without them."""
         if not self._spaces_only:
             return
-        self._require_id()
-        environments = Environments.make(self._env_id or "", self._n_envs, self._env_kwargs)
+        self._require_source()
+        environments = Environments.make(self._source, self._n_envs)
         saved, given = (describe_spaces(each.observation_space, each.action_space) for each in (self, environments))
         check_same_spaces("the agent", saved, given)
-        agent = self._trainer.agent
-        self._trainer.enter(environments, self._replay(agent, environments, self.settings.buffer_size))
+        replay = replay_for(self._trainer.agent, self.settings.buffer_size, environments)
+        self._trainer.enter(environments, replay)
         self._spaces_only = False
 
-    def _require_id(self) -> None:
-        """Raise if no environment can be made, because there is no id or nobody said that it can be trusted."""
-        if self._env_id is None:
+    def _require_source(self) -> None:
+        """Raise if no environment can be made: it was an object, or nobody said that its modules can be trusted."""
+        if not self._source.repeatable:
             raise UserError(
                 "this agent was made with an environment object, which cannot be made a second time; pass another "
                 "one of its kind with env=, for evaluations with eval_env="
             )
         if self._not_trusted is not None:
-            require_trust(self._env_id, self._not_trusted)
+            require_trust(self._source, self._not_trusted)
 
     def _config(self, steps: int, **watching: Any) -> RunConfig:
         return RunConfig(
             algo=self.algo,
-            env=self._env_id,
-            env_kwargs=self._env_kwargs,
+            env=self._source.id,
+            env_kwargs=self._source.kwargs,
+            wrappers=self._source.wrappers,
+            imports=self._source.imports,
             steps=steps,
             seed=self.seed,
             n_envs=self._n_envs,
@@ -306,15 +333,15 @@ class Model:
 
     def make_env(self, **kwargs: Any) -> gymnasium.Env[Any, Any]:
         """A fresh environment of the kind that this agent trains in."""
-        self._require_id()
-        return make_environment(self._env_id or "", {**self._env_kwargs, **kwargs})
+        self._require_source()
+        return self._source.require_new(self._source.make(**kwargs), self._trainer.environments.envs)
 
     def save(self, path: str | Path, *, force: bool = False) -> Path:
         """Write the agent to one file (`.zip` is added), without its replay buffer; `load` reads it.
 
         An agent that was saved there before is replaced; any other file only with `force`.
         """
-        file = _with_suffix(path)
+        file = zip_path(path)
         if not force:
             require_replaceable(file, "agent")
         with writing(file):
@@ -340,21 +367,25 @@ class Model:
         if not force:
             require_policy(file)
         weights = self._trainer.agent.policy_weights(self._trainer.state)
-        write_policy(file, weights, self.observation_space, self.action_space, env=self._env_id, algo=self.algo)
+        write_policy(file, weights, self.observation_space, self.action_space, env=self._source.id, algo=self.algo)
         return file
 
     @classmethod
     def load(
-        cls, path: str | Path, env: gymnasium.Env[Any, Any] | str | None = None, *, trust_env: bool = False
+        cls,
+        path: str | Path,
+        env: EnvironmentLike | EnvironmentOverride | None = None,
+        *,
+        trust_env: bool = False,
     ) -> Model:
         """The agent that `save` wrote, for the environment it was trained in or the one given.
 
         Without `env`, the environment is made when it is needed, which it is not to predict or to export. If that
-        imports a module which the file names (its id is `module:Id`), it takes `trust_env=True`, because a module can
-        execute anything; all else in a file can only be refused. Training can go on from a loaded agent, with an
-        empty replay buffer; to go on exactly, resume a run directory.
+        imports a module which the file names (with its id, wrappers or imports), it takes `trust_env=True`, because a
+        module can execute anything; all else in a file can only be refused. Training can go on from a loaded agent,
+        with an empty replay buffer; to go on exactly, resume a run directory.
         """
-        file = _with_suffix(path)
+        file = zip_path(path)
         with reading(file, kind="agent") as stored, reading_saved(str(file)):
             meta = stored.meta
             algo = meta["config"].get("algo")
@@ -371,19 +402,24 @@ class Model:
         return model
 
 
-class AdaDQN(Model):
+class _DQNFamily(Model):
+    def __init__(self, env: EnvironmentLike, members: Members = None, **settings: Unpack[DQNArguments]) -> None:
+        super().__init__(env, members, **settings)
+
+
+class AdaDQN(_DQNFamily):
     """The Adaptive Deep Q-Network (Algorithm 1): the member with the smallest cumulated loss becomes the target."""
 
     algo = "adadqn"
 
 
-class RandDQN(Model):
+class RandDQN(_DQNFamily):
     """AdaDQN with a random member as target, one of the paper's ablations."""
 
     algo = "randdqn"
 
 
-class AdaDQNMax(Model):
+class AdaDQNMax(_DQNFamily):
     """AdaDQN with the member of the largest cumulated loss as target, one of the paper's ablations."""
 
     algo = "adadqn-max"
@@ -394,6 +430,9 @@ class DQN(Model):
 
     algo = "dqn"
 
+    def __init__(self, env: EnvironmentLike, members: Members = None, **settings: Unpack[OneDQNArguments]) -> None:
+        super().__init__(env, members, **settings)
+
 
 class SEARL(Model):
     """Members that are judged by the returns they get when acting alone; the best of them acts in `predict`.
@@ -403,6 +442,9 @@ class SEARL(Model):
     """
 
     algo = "searl"
+
+    def __init__(self, env: EnvironmentLike, members: Members = None, **settings: Unpack[SEARLArguments]) -> None:
+        super().__init__(env, members, **settings)
 
 
 class _Search(Model):
@@ -425,20 +467,33 @@ class RandomSearch(_Search):
 
     algo = "random-search"
 
+    def __init__(
+        self, env: EnvironmentLike, members: Members = None, **settings: Unpack[RandomSearchArguments]
+    ) -> None:
+        super().__init__(env, members, **settings)
+
 
 class DEHB(_Search):
     """Differential evolution in the brackets of Hyperband: promising hyperparameters are given more steps."""
 
     algo = "dehb"
 
+    def __init__(self, env: EnvironmentLike, members: Members = None, **settings: Unpack[DEHBArguments]) -> None:
+        super().__init__(env, members, **settings)
 
-class AdaSAC(Model):
+
+class _SACFamily(Model):
+    def __init__(self, env: EnvironmentLike, members: Members = None, **settings: Unpack[SACArguments]) -> None:
+        super().__init__(env, members, **settings)
+
+
+class AdaSAC(_SACFamily):
     """The Adaptive Soft Actor-Critic (Algorithm 2): the two members with the smallest losses make up the target."""
 
     algo = "adasac"
 
 
-class RandSAC(Model):
+class RandSAC(_SACFamily):
     """AdaSAC with a random pair of members as target, one of the paper's ablations."""
 
     algo = "randsac"
@@ -448,6 +503,9 @@ class SAC(Model):
     """The Soft Actor-Critic: AdaSAC with two equal members; one is given, or none."""
 
     algo = "sac"
+
+    def __init__(self, env: EnvironmentLike, members: Members = None, **settings: Unpack[OneSACArguments]) -> None:
+        super().__init__(env, members, **settings)
 
 
 MODELS: dict[str, type[Model]] = {
@@ -462,7 +520,7 @@ def model_class(algo: str) -> type[Model]:
 
 def open_run(
     path: Path,
-    env: gymnasium.Env[Any, Any] | None,
+    env: EnvironmentLike | EnvironmentOverride | None,
     output: Output,
     steps: int | None = None,
     stretch_schedules: bool = False,
@@ -471,15 +529,26 @@ def open_run(
     """A run that exists, with its end or another one, and a fresh agent of its kind."""
     file = RunDirectory.open(path).config
     values, extends = read_config(file), False
-    if env is None and not trust_env:
-        require_trust(values.get("env"), str(file))  # before the shape of its observations is asked for
-    config = RunConfig.from_dict(values, str(file), None if env is None else env.observation_space.shape)
+    if not trust_env:
+        require_trust(_named_by_file(values, env), str(file))  # before the shape of its observations is asked for
+    shape = env.observation_space.shape if isinstance(env, gymnasium.Env) else None
+    config = RunConfig.from_dict(values, str(file), shape)
     if steps is not None:
         config, extends = RunSession.new_end(path, config, steps, stretch_schedules)
     elif stretch_schedules:
         raise UserError("schedules can be stretched only to a new end: give its steps, too")
     model = Model.from_config(config, env)
     return RunSession.open(path, config, model.trainer, output, extends), model
+
+
+def _named_by_file(values: Mapping[str, Any], env: EnvironmentLike | EnvironmentOverride | None) -> EnvironmentSource:
+    """What a file, and not the user, says about the environment."""
+    given = env if isinstance(env, EnvironmentOverride) else EnvironmentOverride(env)
+    wrappers = values.get("wrappers") if given.wrappers is None else None
+    identifier = values.get("env") if given.env is None else None
+    return EnvironmentSource.of(
+        identifier if isinstance(identifier, str) else "", None, wrappers, values.get("imports")
+    )
 
 
 def _leave_if_interrupted(trainer: Trainer) -> None:
@@ -493,22 +562,26 @@ def _leave_if_interrupted(trainer: Trainer) -> None:
 
 
 def _without_environment(
-    source: str, values: Mapping[str, Any], spaces: Any, nbytes: int, env: Any, trust_env: bool
+    source: str,
+    values: Mapping[str, Any],
+    spaces: Any,
+    nbytes: int,
+    env: EnvironmentLike | EnvironmentOverride | None,
+    trust_env: bool,
 ) -> Model:
     """The agent that a file describes, for the environment given, or for none before it is needed."""
     with reading_saved(source):
         observations, actions = spaces_from(spaces, nbytes)
         config = RunConfig.from_dict(values, source, observations.shape)
-        if env is not None:
+        if env is not None and env != EnvironmentOverride():
+            if not trust_env:
+                require_trust(_named_by_file(values, env), source)
             model = Model.from_config(config, env)
             check_same_spaces(source, spaces, describe_spaces(model.observation_space, model.action_space))
             return model
-        model = Model.from_config(config, SpacesOnly(observations, actions))
-        model._env_id, model._env_kwargs, model._n_envs = config.env, dict(config.env_kwargs), config.n_envs
+        model = Model.from_config(config, EnvironmentOverride(SpacesOnly(observations, actions), wrappers=()))
+        if config.env is not None:
+            model._source = config.environment()
+        model._n_envs = config.n_envs
         model._not_trusted = None if trust_env else source
         return model
-
-
-def _with_suffix(path: str | Path) -> Path:
-    path = Path(path)
-    return path if path.suffix == ".zip" else path.with_name(path.name + ".zip")

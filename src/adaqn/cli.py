@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
+from adaqn.environment_flags import add_flags_for_a_run, modules_found_here
 from adaqn.errors import UserError, nearest
 from adaqn.printing import complain, occupy_closed_streams, settle_output
 
@@ -46,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _guarded(arguments: list[str]) -> int:
     """The exit status of a command; every mistake and every fault of the system is one sentence."""
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), modules_found_here():
             warnings.showwarning = _show_warning
             return _dispatch(arguments)
     except UserError as error:
@@ -165,6 +166,7 @@ def _resume(arguments: list[str]) -> int:
         "--stretch-schedules", action="store_true", help="with --steps: from here on, they refer to the new end"
     )
     parser.add_argument("--quiet", action="store_true", help="print nothing but errors")
+    add_flags_for_a_run(parser)
     _add_trust_flag(parser)
     parsed = parser.parse_strictly(arguments)
     _use_one_thread()
@@ -175,6 +177,7 @@ def _resume(arguments: list[str]) -> int:
         quiet=parsed.quiet,
         steps=parsed.steps,
         stretch_schedules=parsed.stretch_schedules,
+        environment=commands.environment_of(parsed),
         trust_env=parsed.trust_env,
     )
 
@@ -193,6 +196,7 @@ def _evaluate(arguments: list[str]) -> int:
         help="film the first episode to FILE, .mp4 or .gif (default: video.mp4 in the run's directory)",
     )
     parser.add_argument("--force", action="store_true", help="overwrite FILE if it exists")
+    add_flags_for_a_run(parser)
     _add_trust_flag(parser)
     parsed = parser.parse_strictly(arguments)
     _use_one_thread()
@@ -224,6 +228,7 @@ def _export(arguments: list[str]) -> int:
     parser.add_argument("source", metavar="DIR|FILE", type=Path, help="a run's directory, or a saved agent")
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="default: policy.npz in the directory")
     parser.add_argument("--force", action="store_true", help="overwrite FILE if it exists")
+    add_flags_for_a_run(parser)
     parsed = parser.parse_strictly(arguments)
     _use_one_thread()
     from adaqn import commands

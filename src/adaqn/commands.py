@@ -13,7 +13,10 @@ from typing import Any
 from adaqn.agents import algorithm, algorithms
 from adaqn.analysis.video import checked_video_path, record_video
 from adaqn.api import Model, open_run
+from adaqn.environment_flags import add_environment_flags
 from adaqn.envs.making import close
+from adaqn.envs.source import EnvironmentOverride
+from adaqn.envs.wrapping import modules_from
 from adaqn.errors import UserError
 from adaqn.files import yaml_value
 from adaqn.hyperparameters import convolutions_from_text, grid, layers_from_text
@@ -72,7 +75,19 @@ def add_run_flags(group: Any, base: Mapping[str, Any]) -> None:
         value = base.get(name, defaults[name])
         shown = "" if value in (None, dataclasses.MISSING) else f" (default: {value})"
         _add_flag(group, name, kind, text + shown)
-    _add_flag(group, "env_kwargs", str, "arguments of the environment, as YAML: '{continuous: false}'")
+    add_environment_flags(group)
+
+
+def environment_of(flags: argparse.Namespace) -> EnvironmentOverride:
+    """What the command line says about the environment of a run that exists."""
+    given = vars(flags)
+    kwargs = given.get("env_kwargs")
+    return EnvironmentOverride(
+        env=given.get("env"),
+        kwargs=None if kwargs is None else as_mapping("--env-kwargs", yaml_value("--env-kwargs", kwargs)),
+        wrappers=given.get("wrappers"),
+        imports=given.get("imports", ()),
+    )
 
 
 def add_member_flags(group: Any) -> None:
@@ -158,7 +173,9 @@ def _with_flags(base: dict[str, Any], flags: dict[str, Any]) -> dict[str, Any]:
     values |= {name: value for name, value in flags.items() if name in _RUN_FLAGS}
     if "env_kwargs" in flags:
         values["env_kwargs"] = yaml_value("--env-kwargs", flags["env_kwargs"])
-    values |= {name: flags[name] for name in ("space", "schedule") if name in flags}
+    values |= {name: flags[name] for name in ("space", "schedule", "wrappers") if name in flags}
+    if "imports" in flags:
+        values["imports"] = [*modules_from(values.get("imports")), *flags["imports"]]
     if "schedule" in flags:
         values = {name: value for name, value in values.items() if name not in ("members", "grid", "member")}
     if "grid" in flags:
@@ -194,16 +211,33 @@ def _value(name: str, text: str) -> Any:
 
 
 def resume(
-    run_dir: Path, quiet: bool, steps: int | None = None, stretch_schedules: bool = False, trust_env: bool = False
+    run_dir: Path,
+    quiet: bool,
+    steps: int | None = None,
+    stretch_schedules: bool = False,
+    environment: EnvironmentOverride | None = None,
+    trust_env: bool = False,
 ) -> int:
     """`adaqn resume`."""
-    session, model = open_run(run_dir, None, Output(console=not quiet), steps, stretch_schedules, trust_env)
+    _refuse_other_environment(run_dir, environment)
+    output = Output(console=not quiet)
+    session, model = open_run(run_dir, environment, output, steps, stretch_schedules, trust_env)
     if session.finished:
         session.require_unused()
         say(f"{run_dir} is finished: nothing to resume (see its summary.json; --steps extends it)")
         return 0
     session.restore()
     return _run(session, model)
+
+
+def _refuse_other_environment(run_dir: Path, given: EnvironmentOverride | None) -> None:
+    """Raise if a run that says which environment it has would go on in another one."""
+    recorded = RunSession.read_config(run_dir).env
+    if recorded is not None and given is not None and given._replace(imports=()) != EnvironmentOverride():
+        raise UserError(
+            f"{run_dir} goes on in its own environment, {recorded!r}: --env, --env-kwargs and --wrappers are for "
+            "runs that were made with an environment object"
+        )
 
 
 def evaluate(flags: argparse.Namespace) -> int:
@@ -215,7 +249,7 @@ def evaluate(flags: argparse.Namespace) -> int:
     if flags.video is not None:
         video = checked_video_path(folder / "video.mp4" if flags.video == Path("") else flags.video)
         _require_free(video, flags.force)
-    model = _agent(flags.source, flags.trust_env)
+    model = _agent(flags)
     env = model.make_env()
     result = evaluate_policy(model, env, flags.episodes, deterministic=True, seed=flags.seed)
     close(env)
@@ -235,14 +269,14 @@ def export(flags: argparse.Namespace) -> int:
     folder = flags.source if flags.source.is_dir() else flags.source.parent
     path = policy_path(folder / "policy.npz" if flags.output is None else flags.output)
     _require_free(path, flags.force)
-    print(_agent(flags.source).export(path, force=flags.force))
+    print(_agent(flags).export(path, force=flags.force))
     return 0
 
 
-def _agent(source: Path, trust_env: bool = False) -> Model:
+def _agent(flags: argparse.Namespace) -> Model:
     """The agent of a run, or one that was saved."""
-    load = Model.from_run if source.is_dir() else Model.load
-    return load(source, trust_env=trust_env)
+    load = Model.from_run if flags.source.is_dir() else Model.load
+    return load(flags.source, environment_of(flags), trust_env=vars(flags).get("trust_env", False))
 
 
 def _require_free(path: Path, force: bool) -> None:

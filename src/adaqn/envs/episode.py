@@ -47,6 +47,7 @@ class RunningEpisode:
         self.seed = 0
         self.total = 0.0
         self.length = 0
+        self.info: dict[str, Any] = {}  # of the last step
 
     def begin(self, seed: int, observations: np.ndarray, row: int) -> None:
         """Reset the environment with this seed."""
@@ -70,7 +71,7 @@ class RunningEpisode:
         given = environment_actions(self._action_space, self._actions[length])
         self.length = length + 1
         try:
-            observation, reward, terminated, truncated, _ = self._env.step(given)
+            observation, reward, terminated, truncated, self.info = self._env.step(given)
         except Exception as error:
             raise EnvironmentFault(f"{self._label} raised {error!r} {self._where()}") from error
         self._write(observation, observations, row)

@@ -6,6 +6,7 @@ from typing import Any, NoReturn
 
 import gymnasium
 
+from adaqn.envs.source import EnvironmentSource
 from adaqn.errors import UserError
 
 # Gymnasium makes these by the id in their arguments, and imports what that names.
@@ -28,20 +29,14 @@ class SpacesOnly(gymnasium.Env[Any, Any]):
         self.reset()
 
 
-def imported_by(identifier: object) -> str | None:
-    """The module that making this environment imports because its id says so, or None."""
-    if not isinstance(identifier, str):
-        return None
-    module, colon, _ = identifier.partition(":")
-    if colon:
-        return module
-    return "gym" if identifier.startswith(_ADAPTERS) else None
-
-
-def require_trust(identifier: object, source: str) -> None:
-    """Refuse to make the environment that a file names if that imports a module, which can execute anything."""
-    if (module := imported_by(identifier)) is not None:
+def require_trust(environment: EnvironmentSource, source: str) -> None:
+    """Refuse to make the environment that a file names if that imports modules, which can execute anything."""
+    modules = list(environment.foreign_modules)
+    if (environment.id or "").startswith(_ADAPTERS):
+        modules.append("gym")
+    if modules:
+        names = ", ".join(map(repr, modules))
         raise UserError(
-            f"{source} names the environment {identifier!r}, and making it imports the module {module!r}: "
+            f"making the environment that {source} names imports {names}, which can execute anything: "
             f"give trust_env=True (--trust-env on the command line) if you trust it, or an environment with env="
         )

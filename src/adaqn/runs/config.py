@@ -13,7 +13,8 @@ import yaml
 
 from adaqn.agents import algorithm
 from adaqn.agents.catalogue import Population, Scheduled
-from adaqn.envs.making import observation_shape_of
+from adaqn.envs.source import EnvironmentLike, EnvironmentOverride, EnvironmentSource
+from adaqn.envs.wrapping import Wrapping, modules_from, wrappings_from
 from adaqn.errors import UserError, count, unknown_name
 from adaqn.files import read_text, read_yaml, yaml_value
 from adaqn.hyperparameters import Hyperparameters, grid, members_from
@@ -31,8 +32,10 @@ class RunConfig:
     """One (method, environment, seed), complete. `settings` are those of the algorithm."""
 
     algo: str
-    env: str | None  # None: an environment object that a program passed, which no file can name
+    env: str | None  # None: an environment object or function that a program passed, which no file can name
     env_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    wrappers: tuple[Wrapping, ...] = ()  # around the environment, the innermost first
+    imports: tuple[str, ...] = ()  # modules that register the environment's id
     steps: int
     horizon: int | Horizons | None = None  # end that schedules "until the end" refer to; None: steps
     seed: int = 0
@@ -94,6 +97,8 @@ class RunConfig:
         seed = count("seed", values.get("seed", 0))
         env, kwargs = values["env"], as_mapping("env_kwargs", values.get("env_kwargs"))
         values["env_kwargs"] = kwargs
+        values["wrappers"] = wrappings_from(values.get("wrappers"))
+        values["imports"] = modules_from(values.get("imports"))
 
         if env is not None and not isinstance(env, str):
             raise UserError(f"env in {source} must be the id of an environment, but got {env!r}")
@@ -101,7 +106,9 @@ class RunConfig:
         def shape() -> tuple[int, ...]:
             if observation_shape is not None:
                 return observation_shape
-            return () if env is None else observation_shape_of(env, kwargs)
+            if env is None:
+                return ()
+            return EnvironmentSource.of(env, kwargs, values["wrappers"], values["imports"]).observation_shape()
 
         values |= chosen.population(given, values["settings"], seed, shape)._asdict()
         return cls(**values)
@@ -114,6 +121,13 @@ class RunConfig:
         if isinstance(self.horizon, tuple):
             values["horizon"] = [list(entry) for entry in self.horizon]
         values["env_kwargs"] = dict(self.env_kwargs)
+        for name, plain in (
+            ("wrappers", [wrapping.to_plain() for wrapping in self.wrappers]),
+            ("imports", list(self.imports)),
+        ):
+            values[name] = plain
+            if not plain:  # as most runs have it
+                del values[name]
         values["settings"] = dataclasses.asdict(self.settings)
         values["members"] = [member.to_dict() for member in self.members] or None  # a search draws its own
         values["space"] = None if self.space is None else self.space.to_dict()
@@ -125,7 +139,27 @@ class RunConfig:
         try:
             return yaml.safe_dump(self.to_dict(), sort_keys=False, default_flow_style=None, width=110)
         except yaml.YAMLError as error:
-            raise UserError(f"a configuration holds only plain values, but {self.env_kwargs} has others") from error
+            kwargs = [self.env_kwargs, *(wrapping.kwargs for wrapping in self.wrappers)]
+            given = ", ".join(str(dict(one)) for one in kwargs if one)
+            raise UserError(f"a configuration holds only plain values, but {given} has others") from error
+
+    def environment(self, given: EnvironmentLike | EnvironmentOverride | None = None) -> EnvironmentSource:
+        """Where the run's environments come from, or the environment given instead, in the recorded wrappers."""
+        override = given if isinstance(given, EnvironmentOverride) else EnvironmentOverride(given)
+        env = self.env if override.env is None else override.env
+        if env is None:
+            raise UserError(
+                "this run was made with an environment object, so it needs one again: pass env=, "
+                "or on the command line --env ID"
+            )
+        # The recorded arguments are those of the recorded id, or of a function that is passed again.
+        same = override.env is None or (self.env is None and callable(override.env))
+        return EnvironmentSource.of(
+            env,
+            override.kwargs if override.kwargs is not None else self.env_kwargs if same else {},
+            self.wrappers if override.wrappers is None else override.wrappers,
+            (*self.imports, *override.imports),
+        )
 
     @property
     def horizons(self) -> Horizons:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 import gymnasium
 
 from adaqn.agents.events import Event
+from adaqn.envs.actions import environment_actions
 from adaqn.errors import UserError
 from adaqn.printing import say
 from adaqn.training.evaluation import Policy
@@ -17,6 +18,7 @@ from adaqn.training.observers import Episode, Observer
 
 if TYPE_CHECKING:
     from adaqn.exact_file import ExactFile
+    from adaqn.training.logger import Logger
     from adaqn.training.trainer import Trainer
 
 
@@ -52,6 +54,43 @@ class BaseCallback(Observer):
     def bind(self, model: Model) -> None:
         """Make the model known, before learning begins."""
         self.model = model
+        self._init_callback()
+
+    @property
+    def logger(self) -> Logger:
+        """Where `self.logger.record(name, value)` puts a number into the next row of progress.csv and TensorBoard."""
+        return self.trainer.logger
+
+    @property
+    def training_env(self) -> gymnasium.Env[Any, Any]:
+        """The environment that is trained in, or the first of several, to look at but not to play in."""
+        return self.trainer.lend()
+
+    @property
+    def locals(self) -> dict[str, Any]:
+        """Copies of what the last step was, one row per environment, by Stable-Baselines3's names.
+
+        `dones` is where an episode ended, for good or by truncation, and `new_obs` what is acted on next. Empty before
+        the first step.
+        """
+        trainer = self.trainer
+        step = trainer.transitions
+        if step is None:
+            return {}
+        environments = trainer.environments
+        return {
+            "self": self.model,
+            "actions": environment_actions(environments.action_space, step.action),
+            "rewards": step.reward.copy(),
+            "terminated": step.terminated.copy(),
+            "truncated": step.truncated.copy(),
+            "dones": step.terminated | step.truncated,
+            "infos": environments.infos,
+            "new_obs": environments.observations.copy(),
+        }
+
+    def _init_callback(self) -> None:
+        """After `self.model` is known, before learning begins."""
 
     def _on_training_start(self) -> None:
         """Before the first step."""

@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol, overload
 
 import gymnasium
 import numpy as np
@@ -59,6 +59,16 @@ class EvaluationResult:
         """Mean and standard deviation, as Stable-Baselines3's function returns them."""
         return iter((self.mean, self.std))
 
+    def __len__(self) -> int:
+        return 2
+
+    @overload
+    def __getitem__(self, index: int) -> float: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[float, ...]: ...
+    def __getitem__(self, index: int | slice) -> float | tuple[float, ...]:
+        return (self.mean, self.std)[index]
+
     @property
     def mean(self) -> float:
         """Mean return."""
@@ -70,6 +80,7 @@ class EvaluationResult:
         return float(np.std(self.returns))
 
 
+@overload
 def evaluate_policy(
     model: Policy,
     env: gymnasium.Env[Any, Any],
@@ -77,8 +88,34 @@ def evaluate_policy(
     deterministic: bool = True,
     seed: int = 0,
     on_frame: Callable[[np.ndarray], None] | None = None,
-) -> EvaluationResult:
+    *,
+    return_episode_rewards: Literal[False] = False,
+) -> EvaluationResult: ...
+@overload
+def evaluate_policy(
+    model: Policy,
+    env: gymnasium.Env[Any, Any],
+    n_eval_episodes: int = 10,
+    deterministic: bool = True,
+    seed: int = 0,
+    on_frame: Callable[[np.ndarray], None] | None = None,
+    *,
+    return_episode_rewards: Literal[True],
+) -> tuple[list[float], list[int]]: ...
+def evaluate_policy(
+    model: Policy,
+    env: gymnasium.Env[Any, Any],
+    n_eval_episodes: int = 10,
+    deterministic: bool = True,
+    seed: int = 0,
+    on_frame: Callable[[np.ndarray], None] | None = None,
+    *,
+    return_episode_rewards: bool = False,
+) -> EvaluationResult | tuple[list[float], list[int]]:
     """Play episodes with the policy; the same call gives the same episodes, if the policy is deterministic.
+
+    The result has `returns`, `lengths`, `mean` and `std`, and can be unpacked as (mean, std); with
+    `return_episode_rewards` it is the returns and the lengths as two lists.
 
     `on_frame` is given what the environment renders after every reset and every step: one frame more than the
     episode has steps. The environment must then render RGB arrays.
@@ -95,7 +132,7 @@ def evaluate_policy(
         total, length = _play_episode(model, env, deterministic, episode_seed(seed, index), on_frame)
         returns.append(total)
         lengths.append(length)
-    return EvaluationResult(tuple(returns), tuple(lengths))
+    return (returns, lengths) if return_episode_rewards else EvaluationResult(tuple(returns), tuple(lengths))
 
 
 def episode_seed(seed: int, *indices: int) -> int:

@@ -7,15 +7,18 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import gymnasium
 import numpy as np
 
 from adaqn.agents.events import Event, TrialStart
 from adaqn.agents.protocol import Agent, Clock, Operation, clock_from
 from adaqn.envs.environments import Environments
 from adaqn.envs.episode import EpisodePosition
-from adaqn.errors import CheckpointError, EnvironmentFault, count, number, reading_saved
-from adaqn.replay.protocol import Replay
+from adaqn.errors import CheckpointError, EnvironmentFault, UserError, count, number, reading_saved
+from adaqn.replay.protocol import Replay, Transitions
 from adaqn.snapshot import Snapshot
+from adaqn.training.lending import LentEnvironment
+from adaqn.training.logger import Logger
 from adaqn.training.observers import Episode, Observer
 
 RECENT = 100  # episodes over which the training return is averaged in logs
@@ -40,6 +43,9 @@ class Trainer:
         self.recent_episodes: deque[Episode] = deque(maxlen=RECENT)
         self.stop_reason: str | None = None
         self.interrupted = False
+        self.running = False  # `run` is going on
+        self.transitions: Transitions | None = None  # of the last step
+        self.logger = Logger()
         self._ended = np.zeros(environments.count, bool)
         self._started = False  # the environments have been reset
         self.pending: tuple[Operation, ...] = ()  # what an interruption left undone of what was due for this step
@@ -60,7 +66,7 @@ class Trainer:
         """Train in these environments from now on, with new episodes and an empty replay buffer."""
         self.environments, self.replay = environments, replay
         self._ended = np.zeros(environments.count, bool)
-        self._started = False
+        self.give_up_episodes()
 
     def begin(self, horizon: int) -> None:
         """Count a new run from step 0, in new episodes; what was learned and stored so far stays."""
@@ -80,6 +86,30 @@ class Trainer:
         self._ended[:] = False
         self._started = False
 
+    def give_up_episodes(self) -> None:
+        """Begin with new episodes the next time, because somebody else plays in the environments."""
+        self._ended[:] = False
+        self._started = False
+
+    def lend(self) -> gymnasium.Env[Any, Any]:
+        """The first environment, for others to look at, or to play in between two calls of `run`."""
+        return LentEnvironment(self, self.environments.envs[0])
+
+    def set_environments(self, environments: Environments) -> None:
+        """Go on in other environments with equal spaces, in new episodes."""
+        if self.running:
+            raise UserError("the environment cannot be changed while training goes on")
+        self.environments = environments
+        self.give_up_episodes()
+
+    def set_replay(self, replay: Replay) -> None:
+        """Go on with another replay buffer, whose transitions count as if they had been collected here."""
+        if self.running:
+            raise UserError("the replay buffer cannot be changed while training goes on")
+        self.replay = replay
+        held = (replay.added - replay.oldest) * self.environments.count
+        self.clock = self.clock._replace(began=max(0, self.clock.began - held))
+
     def stop(self, reason: str) -> None:
         """End the run after the current step, as if it were its last."""
         self.stop_reason = reason
@@ -97,6 +127,7 @@ class Trainer:
         """
         self.stop_reason = None
         self.interrupted = False
+        self.running = True
         try:
             if not self._started:
                 self.replay.cut(range(self.environments.count))
@@ -111,6 +142,7 @@ class Trainer:
             if not self.interrupted:
                 self._finish(observers)
         finally:
+            self.running = False
             with contextlib.ExitStack() as closing:  # all of them, also if one raises
                 for observer in reversed(observers):
                     closing.callback(observer.on_close, self)
@@ -177,6 +209,7 @@ class Trainer:
         except EnvironmentFault:
             self._started = False  # whoever goes on from here begins with new episodes
             raise
+        self.transitions = transitions
         self.replay.add(transitions)
         self.clock = self.clock._replace(step=self.clock.step + environments.count)
         self._ended = transitions.terminated | transitions.truncated

@@ -30,17 +30,19 @@ class RunRecorders:
     """Who writes what in one run directory."""
 
     recorders: tuple[Observer, ...]
+    progress: ProgressRecorder
     checkpointer: Checkpointer
     summary: SummaryWriter
 
     def observers(self, callbacks: Sequence[Observer] = ()) -> list[Observer]:
         """All observers of the run.
 
-        A checkpoint counts on what everybody else did for its step, so it is made after them; the run is
-        finished only when its last checkpoint is there. What callbacks write to the run directory is exact too.
+        The metrics of a step have what callbacks recorded in it, so they are logged after them. A checkpoint counts
+        on what everybody else did for its step, so it is made after them; the run is finished only when its last
+        checkpoint is there. What callbacks write to the run directory is exact too.
         """
         self.checkpointer.include([file for callback in callbacks for file in callback.exact_files()])
-        return [*self.recorders, *callbacks, self.checkpointer, self.summary]
+        return [*self.recorders, *callbacks, self.progress, self.checkpointer, self.summary]
 
 
 def recorders_for(
@@ -68,7 +70,8 @@ def recorders_for(
         name = directory.path.resolve().name
         sinks.append(WandbSink(directory.wandb, wandb_project, name, {} if config is None else config.to_dict()))
     return RunRecorders(
-        recorders=(*tables, ProgressRecorder(log_interval, sinks, stopwatch)),
+        recorders=tuple(tables),
+        progress=ProgressRecorder(log_interval, sinks, stopwatch),
         checkpointer=Checkpointer(
             CheckpointStore(directory.checkpoint),
             checkpoint_interval,

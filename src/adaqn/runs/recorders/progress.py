@@ -52,6 +52,7 @@ class ProgressRecorder(Observer):
         self._seen = self._logged = step
         self._start = (step, self._stopwatch.elapsed)
         self._tell(lambda sink: sink.open(step))
+        trainer.logger.reserve(self._metrics(trainer))
 
     def on_step(self, trainer: Trainer) -> None:
         """Log if it is time."""
@@ -62,7 +63,7 @@ class ProgressRecorder(Observer):
 
     def on_finish(self, trainer: Trainer) -> None:
         """Log the end, unless it was logged as a step."""
-        if self._logged != trainer.clock.step:
+        if self._logged != trainer.clock.step or trainer.logger.waits:
             self._log(trainer)
 
     def on_close(self, trainer: Trainer) -> None:
@@ -71,7 +72,7 @@ class ProgressRecorder(Observer):
 
     def _log(self, trainer: Trainer) -> None:
         self._logged = trainer.clock.step
-        metrics = self._metrics(trainer)
+        metrics = {**self._metrics(trainer), **trainer.logger.take()}
         self._tell(lambda sink: sink.write(trainer.clock.step, metrics))
 
     def _tell(self, act: Callable[[Sink], None]) -> None:
