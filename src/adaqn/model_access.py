@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any
 
@@ -18,18 +19,25 @@ from adaqn.runs.spaces import check_same_spaces, describe_spaces
 from adaqn.training.trainer import Trainer
 
 
-class EnvironmentAndReplay:
+class EnvironmentAndReplay(ABC):
     """What the public classes offer beside learning and predicting."""
 
     settings: Any
     _trainer: Trainer
     _source: EnvironmentSource
+    _n_envs: int
+    _spaces_only: bool  # loaded without environments, which are made when they are needed
+
+    @abstractmethod
+    def _require_environments(self) -> None:
+        """Make the environments of an agent that was loaded without them."""
 
     def get_env(self) -> gymnasium.Env[Any, Any]:
         """The environment that this agent trains in, or the first of several.
 
         To play in it is to give up the episode that training has under way; `make_env` gives a fresh one.
         """
+        self._require_environments()
         return self._trainer.lend()
 
     def set_env(self, env: EnvironmentLike, force_reset: bool = True) -> None:
@@ -43,19 +51,22 @@ class EnvironmentAndReplay:
         trainer = self._trainer
         before = trainer.environments
         source = EnvironmentSource.of(env)
-        environments = Environments.make(source, before.count)
+        environments = Environments.make(source, self._n_envs)
         try:
             check_same_spaces(
                 "this agent",
                 describe_spaces(before.observation_space, before.action_space),
                 describe_spaces(environments.observation_space, environments.action_space),
             )
-            if environments.frame_stack != before.frame_stack:
+            if environments.frame_stack != before.frame_stack and not self._spaces_only:
                 raise UserError(
                     f"this agent stores observations of {before.frame_stack} stacked images, "
                     f"but those of the environment have {environments.frame_stack}"
                 )
             trainer.set_environments(environments)
+            if self._spaces_only:
+                trainer.enter(environments, replay_for(trainer.agent, self.settings.buffer_size, environments))
+                self._spaces_only = False
         except UserError:
             environments.close()
             raise
@@ -64,6 +75,7 @@ class EnvironmentAndReplay:
 
     def save_replay_buffer(self, path: str | Path) -> Path:
         """Write the replay buffer to one file of arrays (`.zip` is added); `load_replay_buffer` reads it."""
+        self._require_environments()
         file = zip_path(path)
         write_replay(file, self._trainer)
         return file
@@ -74,6 +86,7 @@ class EnvironmentAndReplay:
         The environments must have the same spaces and be as many. A loaded agent then has no need to wait until its
         buffer is filled again; a fresh one still takes its `learning_starts` steps first.
         """
+        self._require_environments()
         trainer = self._trainer
         filled = replay_for(trainer.agent, self.settings.buffer_size, trainer.environments)
         read_replay(zip_path(path), trainer, filled)
