@@ -1,4 +1,7 @@
-"""What the commands do, once argv has been read."""
+"""What the commands do, once argv has been read.
+
+JAX and Gymnasium are imported by what a command does and not by its flags, so that `adaqn train --help` is quick.
+"""
 
 from __future__ import annotations
 
@@ -9,18 +12,17 @@ import signal
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from adaqn.agents import algorithm, algorithms
-from adaqn.analysis.video import checked_video_path, record_video
-from adaqn.api import Model, open_run
 from adaqn.errors import UserError
 from adaqn.hyperparameters import grid, layers_from_text
 from adaqn.runs.config import RunConfig, as_mapping, read_config, yaml_value
-from adaqn.runs.export import policy_path
-from adaqn.runs.session import Output, RunSession
 from adaqn.space import named_spaces
-from adaqn.training.evaluation import evaluate_policy
+
+if TYPE_CHECKING:
+    from adaqn.api import Model
+    from adaqn.runs.session import RunSession
 
 _RUN_FLAGS = {
     "env": (str, "the environment's Gymnasium id"),
@@ -112,6 +114,9 @@ def _add_flag(group: Any, name: str, kind: Any, text: str) -> None:
 
 def train(base: dict[str, Any], flags: argparse.Namespace) -> int:
     """`adaqn train`."""
+    from adaqn.api import Model
+    from adaqn.runs.session import Output, RunSession
+
     source = vars(flags).get("config", "the command line")
     config = RunConfig.from_dict(_with_flags(base, vars(flags)), source)
     if config.env is None:
@@ -173,6 +178,9 @@ def _value(name: str, text: str) -> Any:
 
 def resume(run_dir: Path, quiet: bool) -> int:
     """`adaqn resume`."""
+    from adaqn.api import open_run
+    from adaqn.runs.session import Output
+
     session, model = open_run(run_dir, None, Output(console=not quiet))
     if session.finished:
         print(f"{run_dir} is finished: nothing to resume (see its summary.json)")
@@ -183,6 +191,9 @@ def resume(run_dir: Path, quiet: bool) -> int:
 
 def evaluate(flags: argparse.Namespace) -> int:
     """`adaqn evaluate`."""
+    from adaqn.analysis.video import checked_video_path, record_video
+    from adaqn.training.evaluation import evaluate_policy
+
     if flags.episodes < 1:
         raise UserError(f"--episodes must be at least 1, but got {flags.episodes}")
     folder = flags.source if flags.source.is_dir() else flags.source.parent
@@ -208,6 +219,8 @@ def evaluate(flags: argparse.Namespace) -> int:
 
 def export(flags: argparse.Namespace) -> int:
     """`adaqn export`."""
+    from adaqn.runs.export import policy_path
+
     folder = flags.source if flags.source.is_dir() else flags.source.parent
     path = policy_path(folder / "policy.npz" if flags.output is None else flags.output)
     _require_free(path, flags.force)
@@ -217,6 +230,8 @@ def export(flags: argparse.Namespace) -> int:
 
 def _agent(source: Path) -> Model:
     """The agent of a run, or one that was saved."""
+    from adaqn.api import Model
+
     return Model.from_run(source) if source.is_dir() else Model.load(source)
 
 

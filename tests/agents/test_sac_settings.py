@@ -13,7 +13,8 @@ from gymnasium import spaces
 
 from adaqn.agents import algorithm
 from adaqn.agents.catalogue import Population
-from adaqn.agents.sac import DEFAULT_MEMBERS, PAPER_CRITIC, SACAgent
+from adaqn.agents.sac import SACAgent
+from adaqn.agents.sac_names import DEFAULT_MEMBERS, PAPER_CRITIC
 from adaqn.agents.sac_settings import SACSettings
 from adaqn.errors import UserError
 from adaqn.hyperparameters import Hyperparameters, grid

@@ -19,7 +19,7 @@ import gymnasium
 import jax.numpy as jnp
 import numpy as np
 
-from adaqn.agents.catalogue import Algorithm, Population
+from adaqn.agents.catalogue import Population
 from adaqn.agents.dqn_programs import StagedPrograms
 from adaqn.agents.ensemble_agent import EnsembleRun
 from adaqn.agents.events import Event, MemberEvaluation
@@ -234,6 +234,3 @@ class SEARLAgent(ValueAgent):
 
 def _plus(values: tuple[Any, ...], place: int, amount: float) -> tuple[Any, ...]:
     return (*values[:place], values[place] + amount, *values[place + 1 :])
-
-
-ALGORITHMS = {"searl": Algorithm(SEARLSettings, SEARLAgent, lambda _: (), space="required", one_environment=True)}

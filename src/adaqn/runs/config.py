@@ -13,7 +13,6 @@ import yaml
 
 from adaqn.agents import algorithm
 from adaqn.agents.catalogue import Population, Scheduled
-from adaqn.envs.making import observation_shape_of
 from adaqn.errors import UserError, count, unknown_name
 from adaqn.hyperparameters import Hyperparameters, grid, members_from
 from adaqn.space import SearchSpace, space_from
@@ -80,6 +79,8 @@ class RunConfig:
         values["env_kwargs"] = kwargs
 
         def observation_shape() -> tuple[int, ...]:
+            from adaqn.envs.making import observation_shape_of  # Gymnasium; `adaqn train --help` does not wait for it
+
             return () if env is None else observation_shape_of(env, kwargs)
 
         values |= chosen.population(given, values["settings"], seed, observation_shape)._asdict()
