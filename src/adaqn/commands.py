@@ -18,6 +18,7 @@ from adaqn.agents import algorithm, algorithms
 from adaqn.errors import UserError
 from adaqn.hyperparameters import grid, layers_from_text
 from adaqn.runs.config import RunConfig, as_mapping, read_config, yaml_value
+from adaqn.runs.directory import RunDirectory
 from adaqn.space import named_spaces
 
 if TYPE_CHECKING:
@@ -25,15 +26,15 @@ if TYPE_CHECKING:
     from adaqn.runs.session import RunSession
 
 _RUN_FLAGS = {
-    "env": (str, "the environment's Gymnasium id"),
-    "algo": (str, "the algorithm"),
+    "env": (str, "Gymnasium id of the environment"),
+    "algo": (str, "algorithm"),
     "steps": (int, "environment steps to train for"),
-    "seed": (int, "decides everything that is random"),
-    "n_envs": (int, "environments that are stepped side by side"),
-    "log_interval": (int, "steps between two rows of progress.csv"),
-    "checkpoint_interval": (int, "steps between two checkpoints"),
-    "eval_interval": (int, "steps between two evaluations (default: none)"),
-    "eval_episodes": (int, "episodes of an evaluation"),
+    "seed": (int, "random seed of the run"),
+    "n_envs": (int, "environments stepped in parallel"),
+    "log_interval": (int, "steps between rows of progress.csv"),
+    "checkpoint_interval": (int, "steps between checkpoints"),
+    "eval_interval": (int, "steps between evaluations (default: no evaluations)"),
+    "eval_episodes": (int, "episodes per evaluation"),
     "wandb_project": (str, "also log to this Weights & Biases project"),
 }
 
@@ -71,7 +72,7 @@ def add_run_flags(group: Any, base: Mapping[str, Any]) -> None:
         value = base.get(name, defaults[name])
         shown = "" if value in (None, dataclasses.MISSING) else f" (default: {value})"
         _add_flag(group, name, kind, text + shown)
-    _add_flag(group, "env_kwargs", str, "arguments of the environment, as YAML: '{continuous: false}'")
+    _add_flag(group, "env_kwargs", str, "arguments of the environment as YAML, for example '{continuous: false}'")
 
 
 def add_member_flags(group: Any) -> None:
@@ -137,7 +138,7 @@ def _run(session: RunSession, model: Model) -> int:
     reason = session.trainer.stop_reason or ""
     message = f"interrupted by {reason} at step {session.trainer.clock.step}"
     if session.directory is not None:
-        message += f"; go on with: adaqn resume {shlex.quote(str(session.directory.path))}"
+        message += f"; continue with: adaqn resume {shlex.quote(str(session.directory.path))}"
     print(message)
     return 128 + signal.Signals[reason].value
 
@@ -199,9 +200,10 @@ def evaluate(flags: argparse.Namespace) -> int:
     folder = flags.source if flags.source.is_dir() else flags.source.parent
     video = None
     if flags.video is not None:
-        video = checked_video_path(folder / "video.mp4" if flags.video == Path("") else flags.video)
+        name = "best_video.mp4" if flags.best else "video.mp4"
+        video = checked_video_path(folder / name if flags.video == Path("") else flags.video)
         _require_free(video, flags.force)
-    model = _agent(flags.source)
+    model = _agent(flags.source, flags.best)
     env = model.make_env()
     result = evaluate_policy(model, env, flags.episodes, deterministic=True, seed=flags.seed)
     env.close()
@@ -222,16 +224,24 @@ def export(flags: argparse.Namespace) -> int:
     from adaqn.runs.export import policy_path
 
     folder = flags.source if flags.source.is_dir() else flags.source.parent
-    path = policy_path(folder / "policy.npz" if flags.output is None else flags.output)
+    name = "best_policy.npz" if flags.best else "policy.npz"
+    path = policy_path(folder / name if flags.output is None else flags.output)
     _require_free(path, flags.force)
-    print(_agent(flags.source).export(path))
+    print(_agent(flags.source, flags.best).export(path))
     return 0
 
 
-def _agent(source: Path) -> Model:
-    """The agent of a run, or one that was saved."""
+def _agent(source: Path, best: bool) -> Model:
+    """The last or the best agent of a run, or one that was saved."""
     from adaqn.api import Model
 
+    if best:
+        if not source.is_dir():
+            raise UserError(f"--best is for a run's directory, but {source} is not one")
+        file = RunDirectory.open(source).best_model
+        if not file.is_file():
+            raise UserError(f"{source} has no best model yet: {file.name} is written during training")
+        return Model.load(file)
     return Model.from_run(source) if source.is_dir() else Model.load(source)
 
 

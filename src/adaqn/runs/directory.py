@@ -15,8 +15,11 @@ from adaqn.errors import UserError
 # stays: each of its runs has a directory of its own.
 _WRITTEN = (
     (".", r"summary\.json"),
-    (".", r"config\.yaml|(episodes|selection|(policy_)?evaluations|progress)\.csv|(members|trials)\.jsonl"),
-    (".", r"best_model\.zip|picture\.png|policy\.npz|schedule\.yaml|video\.mp4|(policy_)?evaluations\.csv\.new"),
+    (".", r"config\.yaml|(episodes|selection|(policy_)?evaluations|best_model|progress)\.csv|(members|trials)\.jsonl"),
+    (
+        ".",
+        r"best_model\.zip|picture\.png|(best_)?policy\.npz|schedule\.yaml|(best_)?video\.mp4|(policy_)?evaluations\.csv\.new",
+    ),
     (".", r"\.(summary\.json|config\.yaml|progress\.csv|best_model\.zip)\.\d+\.tmp"),
     ("tensorboard", r"events\.out\.tfevents\..+"),
     ("checkpoint", r"step-\d+\.zip|\.step-\d+\.zip\.\d+\.tmp"),
@@ -81,6 +84,21 @@ class RunDirectory:
     def evaluations(self) -> Path:
         """A row per evaluation episode."""
         return self.path / "evaluations.csv"
+
+    @property
+    def policy_evaluations(self) -> Path:
+        """A row per evaluation episode of the policy, where `evaluations` has those of the members."""
+        return self.path / "policy_evaluations.csv"
+
+    @property
+    def best_model(self) -> Path:
+        """The model with the highest return so far."""
+        return self.path / "best_model.zip"
+
+    @property
+    def best_model_table(self) -> Path:
+        """A row each time `best_model` was written."""
+        return self.path / "best_model.csv"
 
     @property
     def trials(self) -> Path:

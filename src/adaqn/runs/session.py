@@ -85,6 +85,7 @@ class RunSession:
         trainer.clock = trainer.clock._replace(horizon=trainer.clock.horizon or config.steps)
         observers = [*callbacks, *self._evaluation(model), *self._display()]
         if self._recorders is not None:
+            self._recorders.best_model.bind(model)
             observers = self._recorders.observers(observers)
         try:
             with on_interrupt(trainer.interrupt):
@@ -107,9 +108,8 @@ class RunSession:
             eval_freq=self.config.eval_interval,
             log_path=None if self.directory is None else self.directory.path,
             log_name="policy_evaluations.csv" if evaluated else "evaluations.csv",
-            best_model_save_path=None if self.directory is None else self.directory.path,
             seed=self.config.seed,
-            verbose=int(self._output.console),
+            verbose=0,  # the console shows evaluations, and the best model is kept by the recorders
         )
         callback.bind(model)
         return [callback]
@@ -123,6 +123,8 @@ class RunSession:
                     gamma=self.config.settings.gamma,
                     memory=Memory(self.trainer.replay.nbytes, self.trainer.agent.parameter_bytes),
                     run_directory=None if self.directory is None else self.directory.path,
+                    learning_starts=getattr(self.config.settings, "learning_starts", 0),
+                    best_model=lambda: None if self._recorders is None else self._recorders.best_model.best,
                     notes=self.trainer.agent.describe(),
                     conclusion=lambda: self.trainer.agent.conclude(self.trainer.state),
                 )

@@ -34,7 +34,7 @@ class Observer:
         """After an episode ended, before `on_step` of the same step."""
 
     def on_event(self, trainer: Trainer, event: Event) -> None:
-        """After something periodic happened: a target update, a generation, a new trial."""
+        """After something periodic happened: a target update, a generation, a new trial, an evaluation."""
 
     def on_finish(self, trainer: Trainer) -> None:
         """After the last step, when all updates that were due have been made."""

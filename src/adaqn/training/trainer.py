@@ -18,6 +18,7 @@ from adaqn.snapshot import Snapshot
 from adaqn.training.observers import Episode, Observer
 
 RECENT = 100  # episodes over which the training return is averaged in logs
+LATEST = 10  # few enough episodes to show a collapse at once, and to judge the current policy by
 
 
 class Trainer:
@@ -39,6 +40,7 @@ class Trainer:
         self.interrupted = False
         self._ended = np.zeros(environments.count, bool)
         self._started = False  # the environments have been reset
+        self._observers: tuple[Observer, ...] = ()  # of the call of `run` that is under way
         self.pending: tuple[Operation, ...] = ()  # what an interruption left undone of what was due for this step
 
     def begin(self, horizon: int) -> None:
@@ -74,6 +76,7 @@ class Trainer:
         """
         self.stop_reason = None
         self.interrupted = False
+        self._observers = tuple(observers)
         try:
             if not self._started:
                 self.replay.cut(range(self.environments.count))
@@ -91,6 +94,11 @@ class Trainer:
         finally:
             for observer in observers:
                 observer.on_close(self)
+
+    def tell(self, event: Event) -> None:
+        """Tell all observers of the run about an event that one of them caused, such as an evaluation."""
+        for observer in self._observers:
+            observer.on_event(self, event)
 
     def _settle(self, observers: Sequence[Observer], act: bool) -> np.ndarray | None:
         """Do all that is due up to the current step, and choose the next actions; None if interrupted on the way.
