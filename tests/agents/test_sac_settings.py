@@ -122,7 +122,9 @@ def test_algorithms_are_names_for_settings_and_members(name: str, selection: str
     assert found.configure({"gamma": 0.5}) == SACSettings(selection=selection, gamma=0.5)
     assert found.settings is SACSettings
     box = spaces.Box(-1.0, 1.0, (2,))
-    made = found.make(found.configure({"gamma": 0.5}), Population(members=(Hyperparameters(hidden=(3,)),) * 2), box, box)
+    made = found.make(
+        found.configure({"gamma": 0.5}), Population(members=(Hyperparameters(hidden=(3,)),) * 2), box, box
+    )
     assert isinstance(made, SACAgent) and made.settings.gamma == 0.5
     if name != "sac":
         assert members_of(name) == DEFAULT_MEMBERS and len(DEFAULT_MEMBERS) == 4

@@ -47,6 +47,10 @@ class FakeTrainer:
         self.recent_episodes: deque[Episode] = deque(maxlen=100)
         self.stop_reason: str | None = None
         self.episodes_at = episodes_at or {}
+        self.told: list[Event] = []
+
+    def tell(self, event: Event) -> None:
+        self.told.append(event)
 
     def stop(self, reason: str) -> None:
         self.stop_reason = reason

@@ -24,8 +24,8 @@ from adaqn.runs.labels import member_labels
 from adaqn.runs.reading import EVALUATION, BestModel
 from adaqn.runs.standings import HistoryRecorder, acting_returns
 from adaqn.runs.tables import facts_table, members_table, outcome_notes, outcome_table, space_label
-from adaqn.training.observers import Episode, Observer
-from adaqn.training.trainer import LATEST, RECENT
+from adaqn.training.observers import LATEST, Episode, Observer
+from adaqn.training.trainer import RECENT
 
 if TYPE_CHECKING:
     from adaqn.training.trainer import Trainer
@@ -37,7 +37,7 @@ SPEED_WINDOW = 10.0  # seconds over which the speed is measured
 
 
 def standard_console() -> Console:
-    """The terminal; where the output goes elsewhere, it has no colours or cursor movements, even if FORCE_COLOR asks."""
+    """The terminal; piped output has no colours or cursor movements, even if FORCE_COLOR asks for them."""
     return Console(highlight=False, force_terminal=None if sys.stdout.isatty() else False)
 
 

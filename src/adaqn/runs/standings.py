@@ -62,9 +62,9 @@ def history_of(run: RunData) -> History:
 def acting_returns(history: History) -> list[ActingReturn]:
     """The returns of the episodes in which each member acted most, of those since it joined and learned. [K]
 
-    Who acted is known from one target update to the next, so episodes that lie between the same two target updates count
-    for the same member. A pair that trains an actor shares its episodes. Where members are evaluated one by one, it is
-    known exactly.
+    Who acted is known from one target update to the next, so episodes that lie between the same two target updates
+    count for the same member. A pair that trains an actor shares its episodes. Where members are evaluated one by one,
+    it is known exactly.
     """
     members = len(history.joined)
     if (evaluated := history.member_evaluations) is not None:

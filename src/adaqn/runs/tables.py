@@ -10,7 +10,14 @@ from rich.table import Table
 
 from adaqn.agents.protocol import MemberReport
 from adaqn.hyperparameters import Hyperparameters
-from adaqn.runs.labels import convolutions_label, layers_label, member_labels, number_label, options_label
+from adaqn.runs.labels import (
+    convolutions_label,
+    layers_label,
+    loss_meaning,
+    member_labels,
+    number_label,
+    options_label,
+)
 from adaqn.runs.standings import ActingReturn
 
 MOST_ROWS = 20
@@ -100,13 +107,6 @@ def outcome_notes(members: int, pair: bool, one_by_one: bool) -> list[str]:
     )
     notes = [f"selected: share of the {chosen}", f"cumulated loss: {loss_meaning(pair)}", acted]
     return notes if members > 1 else notes[1:2]
-
-
-def loss_meaning(pair: bool) -> str:
-    """What members are compared by, as a legend says it."""
-    if pair:
-        return "exponential average, with rate tau, of the squared TD error / 2 (batch mean)"
-    return "squared TD error / 2 (batch mean), summed over the updates between two target updates"
 
 
 def space_label(space: gymnasium.Space) -> str:

@@ -9,6 +9,9 @@ if TYPE_CHECKING:
     from adaqn.training.trainer import Trainer
 
 
+LATEST = 10  # few enough episodes to show a collapse at once, and to judge the current policy by
+
+
 class Episode(NamedTuple):
     """A finished training episode."""
 

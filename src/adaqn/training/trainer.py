@@ -18,7 +18,6 @@ from adaqn.snapshot import Snapshot
 from adaqn.training.observers import Episode, Observer
 
 RECENT = 100  # episodes over which the training return is averaged in logs
-LATEST = 10  # few enough episodes to show a collapse at once, and to judge the current policy by
 
 
 class Trainer:

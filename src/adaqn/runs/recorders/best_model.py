@@ -11,7 +11,7 @@ from adaqn.runs.reading import EVALUATION, TRAINING, BestModel, read_best_model
 from adaqn.runs.recorders.exact_file import ExactFile
 from adaqn.runs.recorders.exact_tables import ExactRecorder
 from adaqn.training.callbacks import Model, crossed
-from adaqn.training.trainer import LATEST
+from adaqn.training.observers import LATEST
 
 if TYPE_CHECKING:
     from adaqn.training.trainer import Trainer
@@ -36,7 +36,7 @@ class BestModelRecorder(ExactRecorder):
         self._seen = 0  # the last step that was looked at
 
     def bind(self, model: Model) -> None:
-        """Make known what is to be saved, before the run begins."""
+        """Make known what is to be saved, before the run begins; a trainer without a model has only the table."""
         self._model = model
 
     def first_line(self, trainer: Trainer) -> str:
@@ -52,11 +52,8 @@ class BestModelRecorder(ExactRecorder):
     def on_step(self, trainer: Trainer) -> None:
         """Look at the training return if it is time."""
         step = trainer.clock.step
-        if crossed(INTERVAL, self._seen, step) and (self.best is None or self.best.judged_by == TRAINING):
-            recent = self._recent_returns(trainer)
-            value = trainer.agent.policy_return(trainer.state, recent if len(recent) == LATEST else [])
-            if value is not None and self._is_better(value):
-                self._keep(BestModel(step, value, TRAINING))
+        if crossed(INTERVAL, self._seen, step):
+            self._judge(trainer)
         self._seen = step
 
     def on_event(self, trainer: Trainer, event: Event) -> None:
@@ -68,10 +65,20 @@ class BestModelRecorder(ExactRecorder):
             self._keep(BestModel(event.step, event.mean, EVALUATION))
 
     def on_finish(self, trainer: Trainer) -> None:
-        """Keep the last model of a run that was too short to judge any."""
+        """Look once more if the last step was none to look at, and keep some model of a run too short to judge any."""
+        if trainer.clock.step % INTERVAL:
+            self._judge(trainer)
         if self.best is None:
             value = trainer.agent.policy_return(trainer.state, self._recent_returns(trainer))
             self._keep(BestModel(trainer.clock.step, math.nan if value is None else value, TRAINING))
+
+    def _judge(self, trainer: Trainer) -> None:
+        if self.best is not None and self.best.judged_by == EVALUATION:
+            return
+        recent = self._recent_returns(trainer)
+        value = trainer.agent.policy_return(trainer.state, recent if len(recent) == LATEST else [])
+        if value is not None and self._is_better(value):
+            self._keep(BestModel(trainer.clock.step, value, TRAINING))
 
     def _recent_returns(self, trainer: Trainer) -> list[float]:
         """Returns of the last episodes that began after learning started."""
@@ -83,7 +90,7 @@ class BestModelRecorder(ExactRecorder):
         return self.best is None or not value <= self.best.total  # anything is better than nan
 
     def _keep(self, best: BestModel) -> None:
-        assert self._model is not None, "bind comes before the run"
-        self._model.save(self._path)
+        if self._model is not None:
+            self._model.save(self._path)
         self.file.append(f"{best.step},{float(best.total)!r},{best.judged_by}\n")
         self.best = best
