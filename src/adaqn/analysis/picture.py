@@ -63,9 +63,7 @@ def picture_of(run: RunData) -> Figure:
     draw_returns(returns, run)
     draw_losses(losses, selection, labels, colours)
     draw_targets(targets, run, colours)
-    name = "average loss" if run.sums_up_selections else "cumulated loss"
-    losses.set_ylabel(name)
-    losses.set_title(f"{name}: {loss_meaning(run.sums_up_selections)}", **TITLE)
+    losses.set_title(f"cumulated loss: {loss_meaning(run.sums_up_selections)}", **TITLE)
     last = max([1, *run.episodes.step[-1:], *selection.step[-1:], *run.evaluations.step[-1:]])
     targets.set_xlim(0, float(last))
     targets.xaxis.set_major_locator(MaxNLocator(integer=True))
@@ -86,11 +84,11 @@ def draw_returns(axes: Axes, run: RunData) -> None:
     if n == 0 and len(run.evaluations.step) == 0:
         _say(axes, "no episode has ended yet")
         return
-    size = 4.5 if n <= 300 else 3.0
-    axes.plot(
-        episodes.step, episodes.total, "o", color="0.45", markersize=size, markeredgewidth=0, alpha=0.5,
-        label="training episode",
-    )  # fmt: skip
+    if n:
+        axes.plot(
+            episodes.step, episodes.total, "o", color="0.45", markersize=4.5 if n <= 300 else 3.0, markeredgewidth=0,
+            alpha=0.5, clip_on=False, label="training episode",
+        )  # fmt: skip
     # A mean of few episodes shows a collapse at the end, which one of many hides.
     for window, colour in zip(running_windows(n), ("tab:orange", "black"), strict=False):
         mean = running_mean(episodes.total, window)
@@ -119,6 +117,7 @@ def _draw_evaluations(axes: Axes, run: RunData) -> None:
 
 def draw_losses(axes: Axes, selection: Selections, labels: Sequence[str], colours: Sequence[Colour]) -> None:
     """The loss that members are compared by; a cross is where one diverged."""
+    axes.set_ylabel("cumulated loss")
     axes.grid(alpha=0.25)
     if len(selection.step) == 0:
         _say(axes, "no target update yet")
@@ -278,9 +277,10 @@ def _title(run: RunData) -> str:
         return title
     # Members come and go in their places; a label can name one only.
     known = algorithms().get(str(run.config.get("algo")))
-    if known is not None and known.trials:
-        return f"{title}\nlabels and numbers beside them are those of trial {len(run.members) - 1}, the last one"
-    return f"{title}\nlabels and numbers beside them are those of generation {len(run.members) - 1}, the last one"
+    kind = "trial" if known is not None and known.trials else "generation"
+    return (
+        f"{title}\nlabels, shares and returns of members are those of {kind} {run.members[-1]['generation']}, the last"
+    )
 
 
 def _shortened(label: str) -> str:

@@ -69,7 +69,7 @@ def outcome_table(
     table.add_column("member", justify="right", no_wrap=True, min_width=6)
     table.add_column("hyperparameters", overflow="fold", min_width=15)
     table.add_column("in target\npair" if pair else "selected", justify="right", no_wrap=True)
-    table.add_column("average\nloss" if pair else "cumulated\nloss", justify="right", no_wrap=True)
+    table.add_column("cumulated\nloss", justify="right", no_wrap=True)
     table.add_column("return", justify="right", no_wrap=True)
     table.add_column("episodes", justify="right", no_wrap=True)
     table.add_column("", no_wrap=True)
@@ -96,7 +96,7 @@ def outcome_notes(members: int, pair: bool, one_by_one: bool) -> list[str]:
         return [
             "in target pair: share of the updates in which the critic was one of the two in the target; "
             "the shares add up to 200%",
-            f"average loss: {loss_meaning(pair)}",
+            f"cumulated loss: {loss_meaning(pair)}",
             "return: mean over the episodes in which the critic trained the actor most",
         ]
     chosen = "generations in which the member was the best" if one_by_one else "target updates that chose the member"

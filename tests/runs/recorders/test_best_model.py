@@ -20,7 +20,6 @@ from adaqn.runs.recorders.best_model import BestModelRecorder
 from adaqn.runs.recorders.exact_file import ExactFile
 from adaqn.training.observers import Episode
 
-
 MADE: list[BestModelRecorder] = []
 
 
