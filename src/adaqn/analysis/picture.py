@@ -194,7 +194,8 @@ def _draw_standings(axes: Axes, run: RunData) -> None:
     write("in pair" if run.sums_up_selections else "selected", -0.6, 0)
     write(f"return when\n{role}", -0.6, 1)
     for member in _named(run.selection, members):
-        write(f"{shares[member]:.0%}", member, 0)
+        name = f"{member}: " if members > NAMED_ROWS else ""  # where the axis does not name every row
+        write(f"{name}{shares[member]:.0%}", member, 0)
         own = acting[member]
         write("-" if own.mean is None else f"{own.mean:,.4g} ({own.episodes:,})", member, 1)
 
