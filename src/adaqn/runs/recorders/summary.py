@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import json
-import math
 import platform
 import statistics
 from importlib import metadata
@@ -14,7 +13,7 @@ import numpy as np
 
 import adaqn
 from adaqn.runs.directory import RunDirectory
-from adaqn.runs.reading import BestModel, Episodes, read_best_model, read_episodes
+from adaqn.runs.reading import Episodes, read_episodes
 from adaqn.runs.recorders.stopwatch import Stopwatch
 from adaqn.snapshot import replacing
 from adaqn.training.observers import Observer
@@ -42,7 +41,6 @@ class SummaryWriter(Observer):
 
     def _summary(self, trainer: Trainer) -> dict[str, Any]:
         episodes = read_episodes(self._directory.episodes)
-        best = read_best_model(self._directory.best_model_table)
         report = trainer.agent.report(trainer.state)
         return {
             "steps": trainer.clock.step,
@@ -50,7 +48,6 @@ class SummaryWriter(Observer):
             "updates": trainer.updates,
             "final_return": final_return(episodes),
             "auc_return": auc_return(episodes, trainer.clock.step),
-            "best_model": None if best is None else _best_model(best),
             "selections": [member.selections for member in report],
             "diverged": [k for k, member in enumerate(report) if member.diverged],
             # An interruption that came too late to be one is no reason.
@@ -75,11 +72,6 @@ def auc_return(episodes: Episodes, steps: int) -> float | None:
     part = (episodes.step - 1) * PARTS // steps
     means = [statistics.fmean(episodes.total[part == index].tolist()) for index in np.unique(part)]
     return statistics.fmean(means) if means else None
-
-
-def _best_model(best: BestModel) -> dict[str, Any]:
-    total = None if math.isnan(best.total) else best.total  # JSON has no nan
-    return {"step": best.step, "return": total, "judged_by": best.judged_by}
 
 
 def _versions() -> dict[str, str]:
