@@ -39,6 +39,9 @@ _RUN_FLAGS = {
 }
 
 
+_METAVARS = {"env": "ID", "env_kwargs": "YAML", "space": "NAME|FILE", "schedule": "FILE"}
+
+
 def base_values(config: str | None, algo: str | None) -> dict[str, Any]:
     """What the file or preset says, and the algorithm that the rest of the command line is about."""
     values = read_config(config) if config is not None else {}
@@ -68,7 +71,7 @@ def add_run_flags(group: Any, base: Mapping[str, Any]) -> None:
     defaults = {f.name: f.default for f in dataclasses.fields(RunConfig)}
     for name, (kind, text) in _RUN_FLAGS.items():
         if name == "algo":
-            text = f"{text}: {', '.join(algorithms())}"
+            text = f"{text}: {', '.join(sorted(algorithms()))}"
         value = base.get(name, defaults[name])
         shown = "" if value in (None, dataclasses.MISSING) else f" (default: {value})"
         _add_flag(group, name, kind, text + shown)
@@ -88,11 +91,13 @@ def add_settings_flags(group: Any, base: Mapping[str, Any]) -> None:
     given = {**chosen.overrides, **base["settings"]}
     for field in dataclasses.fields(chosen.settings):
         value = given.get(field.name, field.default)
-        shown = "" if value is None else f" (default: {value})"
+        text, own, default = field.metadata["help"].partition(" (default: ")
+        if value is not None:
+            own, default = " (default: ", f"{str(value).lower() if isinstance(value, bool) else value})"
         kind = {"int": int, "float": float, "str": str, "bool": _boolean}[str(field.type).split(" ")[0]]
         choices = field.metadata["choices"]
         names = f": {', '.join(choices())}" if choices else ""
-        _add_flag(group, field.name, kind, field.metadata["help"] + names + shown)
+        _add_flag(group, field.name, kind, text + names + own + default)
 
 
 def _boolean(text: str) -> bool:
@@ -103,7 +108,7 @@ def _boolean(text: str) -> bool:
 
 
 def _add_flag(group: Any, name: str, kind: Any, text: str) -> None:
-    metavar = {int: "N", float: "X", str: "NAME", _boolean: "true|false"}[kind]
+    metavar = _METAVARS.get(name) or {int: "N", float: "X", str: "NAME", _boolean: "true|false"}[kind]
     group.add_argument(
         f"--{name.replace('_', '-')}",
         type=kind,

@@ -61,7 +61,8 @@ def test_what_is_kept_does_not_change_the_run(tmp_path: Path, monkeypatch: pytes
 def test_a_search_keeps_its_best_trial(tmp_path: Path) -> None:
     # Eight episodes are a trial; the third is the best, and the training returns at the end are those of the fourth.
     env = Scripted(5, lambda n: [5.0, 1.0, 9.0, 2.0, 2.0][n // 8])
-    RandomSearch(env, space=TINY, buffer_size=100, **TRIAL).learn(170, run_dir=tmp_path / "run")
+    search: dict[str, Any] = {**TRIAL, "buffer_size": 100}
+    RandomSearch(env, space=TINY, **search).learn(170, run_dir=tmp_path / "run")
     assert read_best_model(tmp_path / "run" / "best_model.csv") == (170, 9.0, "training")
     loaded = RandomSearch.load(tmp_path / "run" / "best_model.zip", env=Scripted(5))
     assert isinstance(loaded, RandomSearch) and loaded.best_trial is not None
@@ -97,7 +98,7 @@ def test_evaluations_are_in_the_logs_and_decide(tmp_path: Path, capsys: pytest.C
     assert [float(row["eval/mean_reward"]) for row in rows] == means.tolist()
     assert [float(row["eval/mean_ep_length"]) for row in rows] == means.tolist(), "one reward per step"
     best = read_best_model(run_dir / "best_model.csv")
-    assert best == (100 * (1 + int(means.argmax())), means.max(), "evaluation")
+    assert best is not None and best == (100 * (1 + int(means.argmax())), means.max(), "evaluation")
     assert f"step 200: evaluation return {means[1]:,.1f}" in shown
     assert f"best model     step {best.step:,}, evaluation return {best.total:,.1f}" in shown
     assert b"eval/mean_reward" in b"".join(file.read_bytes() for file in (run_dir / "tensorboard").iterdir())
