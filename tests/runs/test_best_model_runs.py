@@ -28,9 +28,8 @@ def test_killed_and_resumed_the_best_model_is_the_same(tmp_path: Path) -> None:
 
     def new() -> AdaDQN:
         members = [{"hidden": [32], "learning_rate": 1e-3}] * 2
-        return AdaDQN(
-            "CartPole-v1", members, seed=1, **QUICK | {"batch_size": 32, "train_freq": 1, "buffer_size": 5_000}
-        )
+        settings: dict[str, Any] = {**QUICK, "batch_size": 32, "train_freq": 1, "buffer_size": 5_000}
+        return AdaDQN("CartPole-v1", members, seed=1, **settings)
 
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     new().learn(3_500, run_dir=whole, checkpoint_interval=1_500, log_interval=77)

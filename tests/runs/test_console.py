@@ -214,7 +214,7 @@ def test_plain_lines_of_short_and_continued_runs(start: int, end: int, count: in
     assert lines[-1].startswith(f"step {end:,} of {end:,} (100%)")
 
 
-@pytest.mark.parametrize("width", [40, 80, 200])
+@pytest.mark.parametrize("width", [40, 80, 100, 200])
 def test_the_live_line_fits_the_terminal_and_ends_complete(width: int) -> None:
     long = grid(hidden=[(200, 200, 200), (25, 25, 25)], optimizer=["optimistic_gradient_descent", "adam"])
     console, trainer = make_console(width, terminal=True), make_trainer(long)
@@ -224,8 +224,8 @@ def test_the_live_line_fits_the_terminal_and_ends_complete(width: int) -> None:
     assert len(lines) == pytest.approx(10 / 0.25, rel=0.2), "about four states a second"
     assert re.match(r"  0% +0 steps/s  return -  left -  ", lines[0])
     assert re.match(r"100% ━* ?100 steps/s  return 7\.5  left 0", lines[-1])
-    assert lines[-1].count("━") == {40: 0, 80: 10, 200: 24}[width]
-    if width == 200:
+    assert lines[-1].count("━") == {40: 0, 80: 0, 100: 10, 200: 24}[width]
+    if width >= 100:
         assert lines[-1].endswith("target 1: 200x200x200 adam")
 
 
@@ -338,6 +338,19 @@ def test_without_a_directory_it_says_that_nothing_was_saved() -> None:
     console, trainer = make_console(), make_trainer()
     go(trainer, make_reporter(trainer, console, run_directory=None))
     assert lines_of(console)[-1] == "Nothing was saved; --run-dir DIR keeps the run and its models."
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_the_members_are_named_in_the_end_however_narrow_the_terminal(width: int) -> None:
+    console, trainer = make_console(width), make_trainer(diverged=2)
+    go(trainer, make_reporter(trainer, console, run_directory=None))
+    lines = lines_of(console)
+    end = lines[next(index for index, line in enumerate(lines) if "hyperparameters" in line) :]
+    assert max(map(len, end)) <= width
+    rows = [line.split() for line in end if line.startswith("      ")]
+    assert [row[:2] for row in rows] == [["0", "25x25"], ["1", "50x50"], ["2", "100x100"], ["3", "200x200"]]
+    every = ["2", "100x100", "3.0%", "-", "7.5", "2", "diverged"]
+    assert rows[2] == (every if width == 80 else ["2", "100x100", "3.0%", "7.5", "diverged"])
 
 
 def test_both_of_a_pair_are_marked_and_the_shares_explained() -> None:

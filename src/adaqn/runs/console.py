@@ -172,7 +172,7 @@ class ProgressLine(Observer):
         width = self.console.width
         share = self._share(trainer)
         done = f"{int(100 * share):3d}%"
-        bar_width = max(10, min(24, width - 70)) if width >= 60 else 0
+        bar_width = min(24, width - 90) if width >= 100 else 0
         facts = Text(self._facts(trainer))
         facts.truncate(width - len(done) - bar_width - 4, overflow="ellipsis")
         line = Table.grid(padding=(0, 1, 0, 0))
@@ -326,7 +326,7 @@ class ConsoleReporter(Observer):
         agent, reports = trainer.agent, trainer.agent.report(trainer.state)
         pair, one_by_one = agent.sums_up_selections, "evaluations" in agent.extra_tables
         acting = acting_returns(self._history.history(trainer))
-        console.print(outcome_table(reports, agent.target_members(trainer.state), acting, pair))
+        console.print(outcome_table(reports, agent.target_members(trainer.state), acting, pair, console.width))
         for line in (*outcome_notes(len(reports), pair, one_by_one), *self.conclusion()):
             console.print(line)
 

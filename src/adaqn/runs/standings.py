@@ -121,7 +121,8 @@ def selection_weights(run: RunData) -> NDArray[np.float64]:
     frequency = max(1, _setting(run.config, "train_freq", 1))
     before = np.concatenate([[_setting(run.config, "learning_starts", 0)], step[:-1]])
     # Every update chooses a pair, and the first row begins where learning does.
-    return (step // frequency - before // frequency) * float(_setting(run.config, "gradient_steps", 1))
+    updates = (step // frequency - before // frequency) * _setting(run.config, "gradient_steps", 1)
+    return updates.astype(np.float64)
 
 
 def joined_steps(

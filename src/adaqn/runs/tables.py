@@ -62,16 +62,22 @@ def members_table(members: Sequence[Hyperparameters], gamma: float, width: int) 
 
 
 def outcome_table(
-    reports: Sequence[MemberReport], targets: Collection[int], acting: Sequence[ActingReturn], pair: bool
+    reports: Sequence[MemberReport], targets: Collection[int], acting: Sequence[ActingReturn], pair: bool, width: int
 ) -> Table:
-    """How often each member was selected, its loss, and what it got; of a large ensemble, those most often selected."""
+    """How often each member was selected, its loss, and what it got; of a large ensemble, those most often selected.
+
+    A terminal of fewer than 80 columns has no room for the loss and the number of episodes.
+    """
+    roomy = width >= 80
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     table.add_column("member", justify="right", no_wrap=True, min_width=6)
     table.add_column("hyperparameters", overflow="fold", min_width=15)
     table.add_column("in target\npair" if pair else "selected", justify="right", no_wrap=True)
-    table.add_column("cumulated\nloss", justify="right", no_wrap=True)
+    if roomy:
+        table.add_column("cumulated\nloss", justify="right", no_wrap=True)
     table.add_column("return", justify="right", no_wrap=True)
-    table.add_column("episodes", justify="right", no_wrap=True)
+    if roomy:
+        table.add_column("episodes", justify="right", no_wrap=True)
     table.add_column("", no_wrap=True)
     labels = member_labels([report.hyperparameters for report in reports])
     shown = list(range(len(reports)))
@@ -84,9 +90,8 @@ def outcome_table(
         loss = "-" if report.diverged else f"{report.cumulated_loss:.4g}"
         mean = "-" if own.mean is None else f"{own.mean:,.1f}"
         style = "yellow" if report.diverged else "bold" if index in targets else ""
-        table.add_row(
-            str(index), labels[index], f"{report.selected:.1%}", loss, mean, f"{own.episodes:,}", mark, style=style
-        )
+        numbers = [f"{report.selected:.1%}", loss, mean, f"{own.episodes:,}"]
+        table.add_row(str(index), labels[index], *(numbers if roomy else numbers[::2]), mark, style=style)
     return table
 
 
