@@ -91,6 +91,7 @@ class Trainer:
                 for observer in observers:
                     observer.on_finish(self)
         finally:
+            self._observers = ()
             for observer in observers:
                 observer.on_close(self)
 
