@@ -67,10 +67,10 @@ def _guarded(arguments: list[str]) -> int:
 
 _COMMANDS = {
     "train": "train an agent that tunes itself",
-    "resume": "go on with a run that was interrupted, or extend a finished one",
-    "evaluate": "play episodes with a trained agent, and film them if you like",
+    "resume": "continue a run that was interrupted, or extend a finished one",
+    "evaluate": "evaluate a trained agent, and record a video if asked to",
     "schedule": "turn the history of a run's target member into a schedule of hyperparameters",
-    "picture": "draw a run: learning curve, losses, which member was target when",
+    "picture": "plot a run: learning curve, losses, and which member was the target when",
     "export": "write the policy to a file that needs only NumPy to run",
 }
 
@@ -123,12 +123,13 @@ def _train(arguments: list[str]) -> int:
 
     parser = _Parser(
         prog="adaqn train",
-        description="Train an agent. Everything can be given in a YAML file (--config) and overridden here.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        description="Train an agent. All options can also be set in a YAML file (--config); those given here take "
+        f"precedence. The settings below are those of {base['algo']}: `adaqn train --algo NAME --help` shows those of "
+        "another algorithm.",
         allow_abbrev=False,
     )
     run = parser.add_argument_group("the run")
-    run.add_argument("--config", metavar="FILE", default=argparse.SUPPRESS, help="a YAML file or the name of a preset")
+    run.add_argument("--config", metavar="FILE", default=argparse.SUPPRESS, help="YAML file, or name of a preset")
     commands.add_run_flags(run, base)
     members = parser.add_argument_group("the members")
     members.add_argument(
@@ -136,15 +137,17 @@ def _train(arguments: list[str]) -> int:
         nargs="+",
         metavar="NAME=V,V",
         default=argparse.SUPPRESS,
-        help="hyperparameters and their values; the members are all combinations, "
+        help="values of hyperparameters; the members are all their combinations, "
         "for example: hidden=100x100,200x200 learning_rate=3e-4,1e-3 optimizer.eps=1e-8,1e-4 or, for images, "
         "convolutions=32k8s4+64k4s2+64k3s1,16k3s1 (channels, kernel, stride of each layer)",
     )
     commands.add_member_flags(members)
-    commands.add_settings_flags(parser.add_argument_group("settings of the algorithm"), base)
+    commands.add_settings_flags(parser.add_argument_group(f"settings of {base['algo']}"), base)
     output = parser.add_argument_group("output")
-    output.add_argument("--run-dir", metavar="DIR", default=None, help="where the run is written (default: nowhere)")
-    output.add_argument("--force", action="store_true", help="overwrite a run that exists in DIR")
+    output.add_argument(
+        "--run-dir", metavar="DIR", default=None, help="directory of the run (default: nothing is saved)"
+    )
+    output.add_argument("--force", action="store_true", help="overwrite an existing run in DIR")
     output.add_argument("--quiet", action="store_true", help="print nothing but errors")
     return commands.train(base, parser.parse_strictly(arguments))
 
@@ -152,7 +155,7 @@ def _train(arguments: list[str]) -> int:
 def _resume(arguments: list[str]) -> int:
     parser = _Parser(
         prog="adaqn resume",
-        description="Go on with a run that was interrupted, exactly where it was, or give a run another end.",
+        description="Continue a run that was interrupted, exactly where it stopped, or give a run another end.",
     )
     parser.add_argument("run_dir", metavar="DIR", type=Path, help="the run's directory")
     parser.add_argument(
@@ -183,17 +186,19 @@ def _resume(arguments: list[str]) -> int:
 
 
 def _evaluate(arguments: list[str]) -> int:
-    parser = _Parser(prog="adaqn evaluate", description="Play episodes with a trained agent.")
+    parser = _Parser(prog="adaqn evaluate", description="Evaluate a trained agent.")
     parser.add_argument("source", metavar="DIR|FILE", type=Path, help="a run's directory, or a saved agent")
-    parser.add_argument("--episodes", type=int, default=10, help="how many (default: 10)")
-    parser.add_argument("--seed", type=int, default=0, help="decides where episodes start (default: 0)")
+    _add_best(parser)
+    parser.add_argument("--episodes", type=int, default=10, help="number of episodes (default: 10)")
+    parser.add_argument("--seed", type=int, default=0, help="random seed of the episodes (default: 0)")
     parser.add_argument(
         "--video",
         nargs="?",
         type=Path,
         const=Path(""),
         metavar="FILE",
-        help="film the first episode to FILE, .mp4 or .gif (default: video.mp4 in the run's directory)",
+        help="record the first episode to FILE, .mp4 or .gif (default: video.mp4 in the run's directory, "
+        "best_video.mp4 with --best)",
     )
     parser.add_argument("--force", action="store_true", help="overwrite FILE if it exists")
     add_flags_for_a_run(parser)
@@ -212,9 +217,11 @@ def _add_trust_flag(parser: argparse.ArgumentParser) -> None:
 
 
 def _picture(arguments: list[str]) -> int:
-    parser = _Parser(prog="adaqn picture", description="Draw a run to a PNG file.")
+    parser = _Parser(prog="adaqn picture", description="Plot a run to an image file.")
     parser.add_argument("run_dir", metavar="DIR", type=Path, help="the run's directory")
-    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="default: picture.png in DIR, drawn anew")
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="FILE", help="default: picture.png in DIR, which is replaced"
+    )
     parser.add_argument("--force", action="store_true", help="overwrite FILE if it exists")
     parsed = parser.parse_strictly(arguments)
     from adaqn.analysis.picture import draw_run
@@ -226,7 +233,14 @@ def _picture(arguments: list[str]) -> int:
 def _export(arguments: list[str]) -> int:
     parser = _Parser(prog="adaqn export", description="Write the learned policy to a file that needs only NumPy.")
     parser.add_argument("source", metavar="DIR|FILE", type=Path, help="a run's directory, or a saved agent")
-    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="default: policy.npz in the directory")
+    _add_best(parser)
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        metavar="FILE",
+        help="default: policy.npz in the directory, best_policy.npz with --best",
+    )
     parser.add_argument("--force", action="store_true", help="overwrite FILE if it exists")
     add_flags_for_a_run(parser)
     parsed = parser.parse_strictly(arguments)
@@ -234,6 +248,15 @@ def _export(arguments: list[str]) -> int:
     from adaqn import commands
 
     return commands.export(parsed)
+
+
+def _add_best(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--best",
+        action="store_true",
+        help="use the run's best model: the one with the highest return in an evaluation or, without evaluations, in "
+        "the last 10 training episodes (default: the last model)",
+    )
 
 
 def _schedule(arguments: list[str]) -> int:

@@ -1,4 +1,7 @@
-"""What the commands do, once argv has been read."""
+"""What the commands do, once argv has been read.
+
+JAX and Gymnasium are imported by what a command does and not by its flags, so that `adaqn train --help` is quick.
+"""
 
 from __future__ import annotations
 
@@ -8,38 +11,39 @@ import shlex
 import signal
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from adaqn.agents import algorithm, algorithms
-from adaqn.analysis.video import checked_video_path, record_video
-from adaqn.api import Model, open_run
 from adaqn.environment_flags import add_environment_flags
-from adaqn.envs.making import close
-from adaqn.envs.source import EnvironmentOverride
-from adaqn.envs.wrapping import modules_from
 from adaqn.errors import UserError
 from adaqn.files import yaml_value
 from adaqn.hyperparameters import convolutions_from_text, grid, layers_from_text
 from adaqn.printing import fitting, say
 from adaqn.runs.config import RunConfig, as_mapping, read_config
-from adaqn.runs.export import policy_path
-from adaqn.runs.session import Output, RunSession
+from adaqn.runs.directory import RunDirectory
 from adaqn.space import SearchSpace, named_spaces
-from adaqn.training.evaluation import evaluate_policy
+
+if TYPE_CHECKING:
+    from adaqn.api import Model
+    from adaqn.envs.source import EnvironmentOverride
+    from adaqn.runs.session import RunSession
 
 _RUN_FLAGS = {
-    "env": (str, "the environment's Gymnasium id"),
-    "algo": (str, "the algorithm"),
+    "env": (str, "Gymnasium id of the environment"),
+    "algo": (str, "algorithm"),
     "steps": (int, "environment steps to train for"),
     "horizon": (int, "end that schedules lasting until the end of the run refer to (default: the steps)"),
-    "seed": (int, "decides everything that is random"),
-    "n_envs": (int, "environments that are stepped side by side"),
-    "log_interval": (int, "steps between two rows of progress.csv"),
-    "checkpoint_interval": (int, "steps between two checkpoints"),
-    "eval_interval": (int, "steps between two evaluations (default: none)"),
-    "eval_episodes": (int, "episodes of an evaluation"),
+    "seed": (int, "random seed of the run"),
+    "n_envs": (int, "environments stepped in parallel"),
+    "log_interval": (int, "steps between rows of progress.csv"),
+    "checkpoint_interval": (int, "steps between checkpoints"),
+    "eval_interval": (int, "steps between evaluations (default: no evaluations)"),
+    "eval_episodes": (int, "episodes per evaluation"),
     "wandb_project": (str, "also log to this Weights & Biases project"),
 }
+
+
+_METAVARS = {"env": "ID", "env_kwargs": "YAML", "space": "NAME|FILE", "schedule": "FILE"}
 
 
 def base_values(config: str | None, algo: str | None) -> dict[str, Any]:
@@ -71,7 +75,7 @@ def add_run_flags(group: Any, base: Mapping[str, Any]) -> None:
     defaults = {f.name: f.default for f in dataclasses.fields(RunConfig)}
     for name, (kind, text) in _RUN_FLAGS.items():
         if name == "algo":
-            text = f"{text}: {', '.join(algorithms())}"
+            text = f"{text}: {', '.join(sorted(algorithms()))}"
         value = base.get(name, defaults[name])
         shown = "" if value in (None, dataclasses.MISSING) else f" (default: {value})"
         _add_flag(group, name, kind, text + shown)
@@ -80,6 +84,8 @@ def add_run_flags(group: Any, base: Mapping[str, Any]) -> None:
 
 def environment_of(flags: argparse.Namespace) -> EnvironmentOverride:
     """What the command line says about the environment of a run that exists."""
+    from adaqn.envs.source import EnvironmentOverride
+
     given = vars(flags)
     kwargs = given.get("env_kwargs")
     return EnvironmentOverride(
@@ -104,11 +110,13 @@ def add_settings_flags(group: Any, base: Mapping[str, Any]) -> None:
     given = {**chosen.overrides, **base["settings"]}
     for field in dataclasses.fields(chosen.settings):
         value = given.get(field.name, field.default)
-        shown = "" if value is None else f" (default: {value})"
+        text, own, default = field.metadata["help"].partition(" (default: ")
+        if value is not None:
+            own, default = " (default: ", f"{str(value).lower() if isinstance(value, bool) else value})"
         kind = {"int": int, "float": float, "str": str, "bool": _boolean}[str(field.type).split(" ")[0]]
         choices = field.metadata["choices"]
         names = f": {', '.join(choices())}" if choices else ""
-        _add_flag(group, field.name, kind, field.metadata["help"] + names + shown)
+        _add_flag(group, field.name, kind, text + names + own + default)
 
 
 def _boolean(text: str) -> bool:
@@ -119,7 +127,7 @@ def _boolean(text: str) -> bool:
 
 
 def _add_flag(group: Any, name: str, kind: Any, text: str) -> None:
-    metavar = {int: "N", float: "X", str: "NAME", _boolean: "true|false"}[kind]
+    metavar = _METAVARS.get(name) or {int: "N", float: "X", str: "NAME", _boolean: "true|false"}[kind]
     group.add_argument(
         f"--{name.replace('_', '-')}",
         type=kind,
@@ -131,6 +139,9 @@ def _add_flag(group: Any, name: str, kind: Any, text: str) -> None:
 
 def train(base: dict[str, Any], flags: argparse.Namespace) -> int:
     """`adaqn train`."""
+    from adaqn.api import Model
+    from adaqn.runs.session import Output, RunSession
+
     source = vars(flags).get("config", "the command line")
     values = _with_flags(base, vars(flags))
     config = RunConfig.from_dict(values, source)
@@ -160,7 +171,7 @@ def _run(session: RunSession, model: Model) -> int:
     reason = session.trainer.stop_reason or ""
     message = f"interrupted by {reason} at step {session.trainer.clock.step}"
     if session.directory is not None:
-        message += f"; go on with: adaqn resume {shlex.quote(str(session.directory.path))}"
+        message += f"; continue with: adaqn resume {shlex.quote(str(session.directory.path))}"
     say(message)
     return 128 + signal.Signals[reason].value
 
@@ -175,6 +186,8 @@ def _with_flags(base: dict[str, Any], flags: dict[str, Any]) -> dict[str, Any]:
         values["env_kwargs"] = yaml_value("--env-kwargs", flags["env_kwargs"])
     values |= {name: flags[name] for name in ("space", "schedule", "wrappers") if name in flags}
     if "imports" in flags:
+        from adaqn.envs.wrapping import modules_from
+
         values["imports"] = [*modules_from(values.get("imports")), *flags["imports"]]
     if "schedule" in flags:
         values = {name: value for name, value in values.items() if name not in ("members", "grid", "member")}
@@ -219,6 +232,9 @@ def resume(
     trust_env: bool = False,
 ) -> int:
     """`adaqn resume`."""
+    from adaqn.api import open_run
+    from adaqn.runs.session import Output
+
     _refuse_other_environment(run_dir, environment)
     output = Output(console=not quiet)
     session, model = open_run(run_dir, environment, output, steps, stretch_schedules, trust_env)
@@ -232,6 +248,9 @@ def resume(
 
 def _refuse_other_environment(run_dir: Path, given: EnvironmentOverride | None) -> None:
     """Raise if a run that says which environment it has would go on in another one."""
+    from adaqn.envs.source import EnvironmentOverride
+    from adaqn.runs.session import RunSession
+
     recorded = RunSession.read_config(run_dir).env
     if recorded is not None and given is not None and given._replace(imports=()) != EnvironmentOverride():
         raise UserError(
@@ -242,12 +261,17 @@ def _refuse_other_environment(run_dir: Path, given: EnvironmentOverride | None) 
 
 def evaluate(flags: argparse.Namespace) -> int:
     """`adaqn evaluate`."""
+    from adaqn.analysis.video import checked_video_path, record_video
+    from adaqn.envs.making import close
+    from adaqn.training.evaluation import evaluate_policy
+
     if flags.episodes < 1:
         raise UserError(f"--episodes must be at least 1, but got {flags.episodes}")
     folder = flags.source if flags.source.is_dir() else flags.source.parent
     video = None
     if flags.video is not None:
-        video = checked_video_path(folder / "video.mp4" if flags.video == Path("") else flags.video)
+        name = "best_video.mp4" if flags.best else "video.mp4"
+        video = checked_video_path(folder / name if flags.video == Path("") else flags.video)
         _require_free(video, flags.force)
     model = _agent(flags)
     env = model.make_env()
@@ -266,17 +290,30 @@ def evaluate(flags: argparse.Namespace) -> int:
 
 def export(flags: argparse.Namespace) -> int:
     """`adaqn export`."""
+    from adaqn.runs.export import policy_path
+
     folder = flags.source if flags.source.is_dir() else flags.source.parent
-    path = policy_path(folder / "policy.npz" if flags.output is None else flags.output)
+    name = "best_policy.npz" if flags.best else "policy.npz"
+    path = policy_path(folder / name if flags.output is None else flags.output)
     _require_free(path, flags.force)
     print(_agent(flags).export(path, force=flags.force))
     return 0
 
 
 def _agent(flags: argparse.Namespace) -> Model:
-    """The agent of a run, or one that was saved."""
-    load = Model.from_run if flags.source.is_dir() else Model.load
-    return load(flags.source, environment_of(flags), trust_env=vars(flags).get("trust_env", False))
+    """The last or the best agent of a run, or one that was saved."""
+    from adaqn.api import Model
+
+    source: Path = flags.source
+    environment, trust_env = environment_of(flags), vars(flags).get("trust_env", False)
+    if flags.best:
+        if not source.is_dir():
+            raise UserError(f"--best is for a run's directory, but {source} is not one")
+        source = RunDirectory.open(source).best_model
+        if not source.is_file():
+            raise UserError(f"{flags.source} has no best model yet: {source.name} is written during training")
+    load = Model.from_run if source.is_dir() else Model.load
+    return load(source, environment, trust_env=trust_env)
 
 
 def _require_free(path: Path, force: bool) -> None:

@@ -13,7 +13,8 @@ from gymnasium import spaces
 
 from adaqn.agents import algorithm
 from adaqn.agents.catalogue import Population
-from adaqn.agents.sac import DEFAULT_MEMBERS, PAPER_CRITIC, SACAgent
+from adaqn.agents.sac import SACAgent
+from adaqn.agents.sac_names import DEFAULT_MEMBERS, PAPER_CRITIC
 from adaqn.agents.sac_settings import SACSettings
 from adaqn.errors import UserError
 from adaqn.hyperparameters import Hyperparameters, grid
@@ -119,7 +120,12 @@ def test_names_and_the_actor_are_checked(name: str, value: Any, sentence: str) -
 def test_algorithms_are_names_for_settings_and_members(name: str, selection: str) -> None:
     found = algorithm(name)
     assert found.configure({"gamma": 0.5}) == SACSettings(selection=selection, gamma=0.5)
-    assert found.settings is SACSettings and found.make is SACAgent
+    assert found.settings is SACSettings
+    box = spaces.Box(-1.0, 1.0, (2,))
+    made = found.make(
+        found.configure({"gamma": 0.5}), Population(members=(Hyperparameters(hidden=(3,)),) * 2), box, box
+    )
+    assert isinstance(made, SACAgent) and made.settings.gamma == 0.5
     if name != "sac":
         assert members_of(name) == DEFAULT_MEMBERS and len(DEFAULT_MEMBERS) == 4
     with pytest.raises(UserError, match="unknown setting 'exploration_steps'"):

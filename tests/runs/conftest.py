@@ -27,6 +27,7 @@ class FakeAgent:
 
     diverged = (False, True)
     sums_up_selections = False
+    extra_tables = ()
 
     def __init__(self) -> None:
         self.selections = [0, 0]
@@ -34,6 +35,9 @@ class FakeAgent:
     def report(self, state: int) -> tuple[MemberReport, ...]:
         columns = zip(MEMBERS, self.selections, self.diverged, strict=True)
         return tuple(MemberReport(m, 1.0, 0.5, n, d) for m, n, d in columns)
+
+    def policy_return(self, state: int, recent: Sequence[float]) -> float | None:
+        return float(np.mean(recent)) if recent else None
 
     def metrics(self, state: int, clock: Clock) -> dict[str, float]:
         metrics = {"ada/target_member": float(clock.step % 2)}
@@ -73,6 +77,7 @@ class FakeTrainer:
         self.stop_reason = None
         self.interrupted = False
         every: Any = observers
+        self.observers = every
         try:
             for observer in every:
                 observer.on_start(self)
@@ -88,6 +93,10 @@ class FakeTrainer:
         finally:
             for observer in every:
                 observer.on_close(self)
+
+    def tell(self, event: Any) -> None:
+        for observer in self.observers:
+            observer.on_event(self, event)
 
     def settle(self, observers: Sequence[Any]) -> None:
         clock = self.clock

@@ -24,7 +24,10 @@ def test_a_search_on_the_console() -> None:
     trainer: Any = SimpleNamespace(
         clock=Clock(0, 0, 1_000),
         agent=SimpleNamespace(
-            report=lambda state: (MemberReport(FIRST, 1.0, 1.0, 1, False),), target_member=lambda state: 0
+            report=lambda state: (MemberReport(FIRST, 1.0, 1.0, 1, False),),
+            target_members=lambda state: (0,),
+            sums_up_selections=False,
+            extra_tables=("trials",),
         ),
         state=None,
         seed=0,
@@ -65,7 +68,7 @@ def test_a_search_on_the_console() -> None:
     notes = lines.index("A round of 2 brackets:")
     assert lines[notes + 1] == "  bracket 0: 2 x 50 steps"
     assert notes < next(index for index, line in enumerate(lines) if "learning rate" in line)
-    assert "step 400: trial 0 failed" in lines and "step 500: trial 1 reached a return of 1,234.6" in lines
+    assert "step 400: trial 0 failed" in lines and "step 500: trial 1 finished with a mean return of 1,234.6" in lines
     assert any(line.startswith("step 400 of 1,000") and line.endswith("target 0: 25") for line in lines)
     assert any(line.startswith("step 500 of 1,000") and line.endswith("target 0: 50x50") for line in lines)
     # The member of another trial is another one, though it has the same place.
@@ -74,4 +77,4 @@ def test_a_search_on_the_console() -> None:
         "step 400: member 0 (25)",
         "step 500: member 0 (50x50)",
     ]
-    assert lines.index("Best trial: 3") > lines.index("step 500: trial 1 reached a return of 1,234.6")
+    assert lines.index("Best trial: 3") > lines.index("step 500: trial 1 finished with a mean return of 1,234.6")

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from adaqn.agents.catalogue import Scheduled
-from adaqn.agents.dqn import LARGE_IMAGE, SMALL_IMAGE, default_member, default_members
+from adaqn.agents.dqn_names import LARGE_IMAGE, SMALL_IMAGE, default_member, default_members
 from adaqn.api import AdaDQN, Model
 from adaqn.errors import UserError
 from adaqn.hyperparameters import Hyperparameters, grid

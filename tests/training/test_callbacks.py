@@ -10,7 +10,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-from adaqn.agents.events import Event, TargetUpdate
+from adaqn.agents.events import Event, PolicyEvaluation, TargetUpdate
 from adaqn.agents.protocol import Clock
 from adaqn.errors import UserError
 from adaqn.training.callbacks import (
@@ -51,6 +51,10 @@ class FakeTrainer:
         self.interrupted = False
         self.postponed: set[str] = set()
         self.episodes_at = episodes_at or {}
+        self.told: list[Event] = []
+
+    def tell(self, event: Event) -> None:
+        self.told.append(event)
 
     def stop(self, reason: str) -> None:
         self.stop_reason = reason
@@ -243,6 +247,17 @@ def test_evaluations_are_logged_and_repeat_exactly(tmp_path: Path) -> None:
         lines += [f"{step},0,3,{r},{n}" for r, n in zip(result.returns, result.lengths, strict=True)]
     assert (tmp_path / "evaluations.csv").read_text().splitlines() == lines
     assert callback.last_mean_reward == callback.best_mean_reward == result.mean == 50.0
+
+
+def test_all_observers_are_told_of_an_evaluation() -> None:
+    callback, trainer = EvalCallback(eval_freq=10, n_eval_episodes=2, seed=3, verbose=0), FakeTrainer()
+    run(callback, 20, trainer)
+    assert [event.step for event in trainer.told if isinstance(event, PolicyEvaluation)] == [10, 20]
+    first, last = trainer.told
+    assert isinstance(first, PolicyEvaluation) and isinstance(last, PolicyEvaluation)
+    assert len(last.returns) == 2 and last.mean == callback.last_mean_reward
+    assert last.mean_length == np.mean(last.lengths) == last.mean, "one reward per step"
+    assert last.std == np.std(last.returns)
 
 
 def test_the_environment_that_was_made_is_closed_and_the_users_is_not() -> None:

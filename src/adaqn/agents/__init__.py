@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import pkgutil
+import re
 from functools import cache
+from importlib.abc import InspectLoader
 
 from adaqn.agents.catalogue import Algorithm
 from adaqn.errors import unknown_name
@@ -15,9 +18,17 @@ def algorithms() -> dict[str, Algorithm]:
     """All algorithms by name."""
     found: dict[str, Algorithm] = {}
     for module in pkgutil.iter_modules(__path__):
-        contents = importlib.import_module(f"{__name__}.{module.name}")
-        found.update(getattr(contents, "ALGORITHMS", {}))
+        name = f"{__name__}.{module.name}"
+        if _may_have_table(name):
+            found.update(getattr(importlib.import_module(name), "ALGORITHMS", {}))
     return found
+
+
+def _may_have_table(module: str) -> bool:
+    """Whether a module names algorithms; the others, which import JAX, are not imported to find out."""
+    spec = importlib.util.find_spec(module)
+    source = spec.loader.get_source(module) if spec and isinstance(spec.loader, InspectLoader) else None
+    return source is None or re.search(r"^ALGORITHMS\b", source, re.MULTILINE) is not None
 
 
 def algorithm(name: object) -> Algorithm:

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-import gymnasium
 import numpy as np
 
-from adaqn.agents.protocol import Agent
 from adaqn.errors import UserError, count, unknown_name
 from adaqn.hyperparameters import Convolution, Hyperparameters
 from adaqn.limits import most
-from adaqn.networks.network import Network
 from adaqn.space import SearchSpace, default_space
+
+if TYPE_CHECKING:
+    import gymnasium
+
+    from adaqn.agents.protocol import Agent
 
 _FOR_MEMBERS = 0x6D656D62  # keeps the draw of the first members apart from all else that a seed decides
 
@@ -42,7 +45,11 @@ def as_population(given: Population | tuple[Hyperparameters, ...]) -> Population
 
 @dataclass(frozen=True)
 class Algorithm:
-    """A name on the command line: an agent, perhaps with some settings fixed, and members to start from."""
+    """A name on the command line: an agent, perhaps with some settings fixed, and members to start from.
+
+    Tables of algorithms are in modules that import neither JAX nor Gymnasium, so that the names and the settings of
+    all of them can be listed at once; `agent_class` names the agent without importing it.
+    """
 
     settings: type  # a frozen dataclass, one field per setting, each made with `setting`
     make: Callable[[Any, Population, gymnasium.Space, gymnasium.Space], Agent]
@@ -128,6 +135,16 @@ class Algorithm:
         return members
 
 
+def agent_class(path: str) -> Callable[[Any, Population, gymnasium.Space, gymnasium.Space], Agent]:
+    """Make agents of the class at `module:Class`, which is imported when the first one is made."""
+
+    def make(settings: Any, population: Population, observations: gymnasium.Space, actions: gymnasium.Space) -> Agent:
+        module, _, name = path.partition(":")
+        return getattr(importlib.import_module(module), name)(settings, population, observations, actions)
+
+    return make
+
+
 def _require_room(
     space: SearchSpace, members: tuple[Hyperparameters, ...], observation_shape: Callable[[], tuple[int, ...]]
 ) -> None:
@@ -139,6 +156,8 @@ def _require_room(
         return
     layer = Convolution(bounds.channels[0], bounds.kernel[1], bounds.stride[1])
     smallest = space.fixed.replace(convolutions=(layer,) * bounds.layers[1], padding="valid")
+    from adaqn.networks.network import Network
+
     try:
         Network(smallest.architecture, shape, 1)
     except UserError as error:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from adaqn.agents.catalogue import Algorithm, setting
+from adaqn.agents.catalogue import Algorithm, agent_class, setting
 from adaqn.agents.trial_settings import TrialSettings
-from adaqn.agents.trials import TrialAgent
 from adaqn.errors import UserError, count
 from adaqn.limits import TRIALS
 from adaqn.search import DEHB
@@ -52,4 +51,6 @@ class DEHBSettings(TrialSettings):
         return DEHB(dimensions, self.min_trial_steps, self.max_trial_steps, self.eta)
 
 
-ALGORITHMS = {"dehb": Algorithm(DEHBSettings, TrialAgent, lambda _: (), space="required", trials=True)}
+_AGENT = agent_class("adaqn.agents.trials:TrialAgent")
+
+ALGORITHMS = {"dehb": Algorithm(DEHBSettings, _AGENT, lambda _: (), space="required", trials=True)}

@@ -8,7 +8,7 @@ import gymnasium
 import numpy as np
 from jax import Array
 
-from adaqn.agents.catalogue import Algorithm, Population, as_population
+from adaqn.agents.catalogue import Population, as_population
 from adaqn.agents.dqn_programs import StagedPrograms, fused_programs
 from adaqn.agents.dqn_settings import DQNSettings
 from adaqn.agents.ensemble_agent import EnsembleRun
@@ -18,7 +18,7 @@ from adaqn.agents.protocol import Clock, Operation
 from adaqn.agents.schedules import linear
 from adaqn.agents.value_agent import ValueAgent
 from adaqn.errors import UserError
-from adaqn.hyperparameters import Convolution, Hyperparameters, grid
+from adaqn.hyperparameters import Hyperparameters
 from adaqn.replay.protocol import Batch
 
 
@@ -156,31 +156,3 @@ class DQNAgent(ValueAgent):
         epsilon, behaviour_epsilon = self.exploration(clock)
         own = {"rollout/exploration_rate": epsilon, "ada/behaviour_rate": behaviour_epsilon}
         return super().metrics(state, clock) | own
-
-
-LARGE_IMAGE = (Convolution(32, 8, 4), Convolution(64, 4, 2), Convolution(64, 3, 1))
-SMALL_IMAGE = (Convolution(16, 3, 1),)
-
-
-def default_member(observation_shape: tuple[int, ...]) -> Hyperparameters:
-    """What a DQN has where nothing is said: for images a network that is common for their size."""
-    if len(observation_shape) != 3:
-        return Hyperparameters()
-    if min(observation_shape[:2]) >= 36:
-        return Hyperparameters(convolutions=LARGE_IMAGE, hidden=(512,), learning_rate=1e-4)
-    return Hyperparameters(convolutions=SMALL_IMAGE, hidden=(128,), learning_rate=3e-4)
-
-
-def default_members(observation_shape: tuple[int, ...]) -> tuple[Hyperparameters, ...]:
-    """What an ensemble has where nothing is said."""
-    if len(observation_shape) != 3:
-        return grid(hidden=[(64, 64), (256, 256)], learning_rate=[3e-4, 1e-3])
-    return grid(default_member(observation_shape), learning_rate=[1e-4, 3e-4, 1e-3])
-
-
-ALGORITHMS = {
-    "adadqn": Algorithm(DQNSettings, DQNAgent, default_members, space="optional"),
-    "randdqn": Algorithm(DQNSettings, DQNAgent, default_members, {"selection": "random"}, space="optional"),
-    "adadqn-max": Algorithm(DQNSettings, DQNAgent, default_members, {"selection": "highest"}, space="optional"),
-    "dqn": Algorithm(DQNSettings, DQNAgent, lambda shape: (default_member(shape),), copies=1, scheduled=True),
-}

@@ -202,6 +202,11 @@ class EnsembleAgent:
             selected=None if selected is None else tuple(np.asarray(selected).tolist()),
         )
 
+    def policy_return(self, state: EnsembleRun, recent: Sequence[float]) -> float | None:
+        """The mean of the last training returns: the target member acts in training too."""
+        del state
+        return float(np.mean(recent)) if recent else None
+
     def generation(self, state: EnsembleRun) -> int:
         """The number of the generation."""
         return state.generation
@@ -209,6 +214,10 @@ class EnsembleAgent:
     def target_member(self, state: EnsembleRun) -> int:
         """The member that the target is computed from, or the first of them."""
         return int(state.learning.selected.members[0])
+
+    def target_members(self, state: EnsembleRun) -> tuple[int, ...]:
+        """All members that the target is computed from, each once."""
+        return tuple(dict.fromkeys(np.asarray(state.learning.selected.members).tolist()))
 
     def metrics(self, state: EnsembleRun, clock: Clock) -> dict[str, float]:
         """Scalars for the logs."""

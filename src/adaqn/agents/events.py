@@ -1,8 +1,10 @@
-"""What an agent tells of what it did, for the files and the screen."""
+"""What happens in a run besides its steps and episodes, for the files and the screen."""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from adaqn.hyperparameters import Hyperparameters
 
@@ -47,6 +49,29 @@ class MemberEvaluation(NamedTuple):
     length: int
 
 
+class PolicyEvaluation(NamedTuple):
+    """The learned policy was evaluated in episodes apart from training."""
+
+    step: int
+    returns: tuple[float, ...]
+    lengths: tuple[int, ...]
+
+    @property
+    def mean(self) -> float:
+        """Mean return."""
+        return float(np.mean(self.returns))
+
+    @property
+    def std(self) -> float:
+        """Standard deviation of the returns."""
+        return float(np.std(self.returns))
+
+    @property
+    def mean_length(self) -> float:
+        """Mean number of steps."""
+        return float(np.mean(self.lengths))
+
+
 class TrialEnd(NamedTuple):
     """A trial of a search is over."""
 
@@ -69,4 +94,4 @@ class TrialStart(NamedTuple):
     keeps_replay: bool
 
 
-Event = TargetUpdate | Generation | MemberEvaluation | TrialEnd | TrialStart
+Event = TargetUpdate | Generation | MemberEvaluation | PolicyEvaluation | TrialEnd | TrialStart

@@ -161,12 +161,24 @@ class Agent(Protocol):
         """What `policy` computes its actions with when it is greedy."""
         ...
 
+    def policy_return(self, state: Any, recent: Sequence[float]) -> float | None:
+        """The return that the policy may be expected to get, None as long as nothing is known about it.
+
+        `recent` are the returns of the last training episodes after learning started. They tell it, unless the
+        algorithm measured the policy itself.
+        """
+        ...
+
     def generation(self, state: Any) -> int:
         """Of the members there are, the number by which `members.jsonl` has the one whose policy it is."""
         ...
 
     def target_member(self, state: Any) -> int:
         """The member that the target is computed from, or the first of them."""
+        ...
+
+    def target_members(self, state: Any) -> tuple[int, ...]:
+        """All members that the target is computed from."""
         ...
 
     def metrics(self, state: Any, clock: Clock) -> dict[str, float]:

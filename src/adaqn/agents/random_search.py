@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from adaqn.agents.catalogue import Algorithm, setting
+from adaqn.agents.catalogue import Algorithm, agent_class, setting
 from adaqn.agents.trial_settings import TrialSettings
-from adaqn.agents.trials import TrialAgent
 from adaqn.errors import count
 from adaqn.search import RandomSearch
 
@@ -32,4 +31,6 @@ class RandomSearchSettings(TrialSettings):
         return RandomSearch(dimensions, self.trial_steps)
 
 
-ALGORITHMS = {"random-search": Algorithm(RandomSearchSettings, TrialAgent, lambda _: (), space="required", trials=True)}
+_AGENT = agent_class("adaqn.agents.trials:TrialAgent")
+
+ALGORITHMS = {"random-search": Algorithm(RandomSearchSettings, _AGENT, lambda _: (), space="required", trials=True)}

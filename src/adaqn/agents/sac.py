@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from adaqn.agents.catalogue import Algorithm, Population, as_population
+from adaqn.agents.catalogue import Population, as_population
 from adaqn.agents.ensemble_agent import EnsembleAgent, EnsembleRun
 from adaqn.agents.events import Event
 from adaqn.agents.evolving import Inheritance, evolution_of, next_members
@@ -23,7 +23,7 @@ from adaqn.agents.sac_settings import SACSettings
 from adaqn.compilation import transition
 from adaqn.envs.spaces import require_box_actions, require_vector_observations
 from adaqn.errors import ActorDiverged
-from adaqn.hyperparameters import Hyperparameters, grid
+from adaqn.hyperparameters import Hyperparameters
 from adaqn.networks import squashed_gaussian
 from adaqn.networks.network import Network
 from adaqn.replay.memory import Need
@@ -258,15 +258,3 @@ class SACAgent(EnsembleAgent):
             "ada/behaviour_rate": self.behaviour_epsilon(clock),
         }
         return super().metrics(state, clock) | own
-
-
-DEFAULT_MEMBERS = grid(hidden=[(64, 64), (256, 256)], learning_rate=[3e-4, 1e-3])
-PAPER_CRITIC = Hyperparameters(hidden=(256, 256), learning_rate=1e-3)
-
-ALGORITHMS = {
-    "adasac": Algorithm(SACSettings, SACAgent, lambda _: DEFAULT_MEMBERS, least=2, space="optional"),
-    "randsac": Algorithm(
-        SACSettings, SACAgent, lambda _: DEFAULT_MEMBERS, {"selection": "random"}, least=2, space="optional"
-    ),
-    "sac": Algorithm(SACSettings, SACAgent, lambda _: (PAPER_CRITIC,), copies=2),
-}

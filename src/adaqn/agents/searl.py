@@ -25,7 +25,7 @@ import gymnasium
 import jax.numpy as jnp
 import numpy as np
 
-from adaqn.agents.catalogue import Algorithm, Population
+from adaqn.agents.catalogue import Population
 from adaqn.agents.dqn_programs import StagedPrograms
 from adaqn.agents.ensemble_agent import EnsembleRun
 from adaqn.agents.events import Event, MemberEvaluation
@@ -47,11 +47,12 @@ class Evaluation(NamedTuple):
     episodes: tuple[int, ...]  # [K] how many these were
     unreported: tuple[MemberEvaluation, ...] = ()  # episodes that nobody was told of yet
     last_returns: tuple[float, ...] = ()  # mean returns in the generation before, of those who had any
+    elite_return: float | None = None  # mean return of the elite in the generation before
 
     @classmethod
-    def begin(cls, size: int, last_returns: tuple[float, ...] = ()) -> Evaluation:
+    def begin(cls, size: int, last_returns: tuple[float, ...] = (), elite_return: float | None = None) -> Evaluation:
         """Nobody did anything yet, and it is the first member's turn."""
-        return cls(0, (0,) * size, (0.0,) * size, (0,) * size, last_returns=last_returns)
+        return cls(0, (0,) * size, (0.0,) * size, (0,) * size, (), last_returns, elite_return)
 
     def with_step(self, member: int) -> Evaluation:
         """A member chose an action."""
@@ -220,7 +221,8 @@ class SEARLAgent(ValueAgent):
         renewed, events = self._renewed(state, clock, state.programs.update_target(learning, nothing_random, elite))
         replaced, generation = self.replace_members(renewed, children, clock, rng)
         returns = tuple(mean for mean in evaluation.returns if mean is not None)
-        return replaced._replace(evaluation=Evaluation.begin(len(children), returns)), (*events, generation)
+        following = Evaluation.begin(len(children), returns, evaluation.returns[int(elite.argmax())])
+        return replaced._replace(evaluation=following), (*events, generation)
 
     def fitness(self, state: EnsembleRun) -> np.ndarray:
         """Minus the mean returns, inf for those who diverged. [K]"""
@@ -233,6 +235,11 @@ class SEARLAgent(ValueAgent):
         """The greedy actions of the elite; SEARL explores by its members alone."""
         del rng, clock
         return np.array(state.programs.greedy(state.learning, observations))
+
+    def policy_return(self, state: EnsembleRun, recent: Sequence[float]) -> float | None:
+        """The mean return of the elite when it was evaluated; the last training episodes are those of all members."""
+        del recent
+        return state.evaluation.elite_return
 
     def metrics(self, state: EnsembleRun, clock: Clock) -> dict[str, float]:
         """Scalars for the logs, with the returns of the last generation as soon as there was one."""
@@ -259,6 +266,3 @@ class SEARLAgent(ValueAgent):
 
 def _plus(values: tuple[Any, ...], place: int, amount: float) -> tuple[Any, ...]:
     return (*values[:place], values[place] + amount, *values[place + 1 :])
-
-
-ALGORITHMS = {"searl": Algorithm(SEARLSettings, SEARLAgent, lambda _: (), space="required", one_environment=True)}

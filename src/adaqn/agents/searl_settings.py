@@ -1,11 +1,11 @@
-"""What all members of SEARL share."""
+"""What all members of SEARL share, and its name."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
 
-from adaqn.agents.catalogue import LeastSteps, setting, until_learning
+from adaqn.agents.catalogue import Algorithm, LeastSteps, agent_class, setting, until_learning
 from adaqn.agents.evolution_settings import EvolutionSettings
 from adaqn.errors import count, number
 from adaqn.limits import most
@@ -49,3 +49,14 @@ class SEARLSettings(EvolutionSettings):
             "take more steps or shorter generations"
         )
         return LeastSteps(self.generation_interval, reason)
+
+
+ALGORITHMS = {
+    "searl": Algorithm(
+        SEARLSettings,
+        agent_class("adaqn.agents.searl:SEARLAgent"),
+        lambda _: (),
+        space="required",
+        one_environment=True,
+    )
+}

@@ -261,6 +261,11 @@ class TrialAgent:
     def _chosen(self, state: TrialState) -> EnsembleRun:
         return state.run if state.best is None else state.best.run
 
+    def policy_return(self, state: TrialState, recent: Sequence[float]) -> float | None:
+        """The return by which the best trial was judged; training returns are those of the trial under way."""
+        del recent
+        return None if state.best is None else state.best.outcome.fitness
+
     def generation(self, state: TrialState) -> int:
         """The number of the same trial."""
         return state.trial.number if state.best is None else state.best.outcome.number
@@ -268,6 +273,10 @@ class TrialAgent:
     def target_member(self, state: TrialState) -> int:
         """The only one."""
         return self._dqn.target_member(state.run)
+
+    def target_members(self, state: TrialState) -> tuple[int, ...]:
+        """The only one."""
+        return self._dqn.target_members(state.run)
 
     def metrics(self, state: TrialState, clock: Clock) -> dict[str, float]:
         """Those of the trial, its number, and the best return of a finished one once there is any."""

@@ -51,8 +51,13 @@ class EnvironmentSource:
         module, colon, _ = (self.id or "").rpartition(":")
         named = [*self.imports, *([module] if colon else [])]
         foreign = [name for name in named if name.split(".")[0] not in ("gymnasium", "adaqn")]
-        # A wrapper is called with arguments that the configuration gives, so only those of Gymnasium are known.
-        foreign += [w.module for w in self.wrappers if not f"{w.module}.".startswith("gymnasium.wrappers.")]
+        # A wrapper is called with arguments that the configuration gives. Gymnasium's own do no harm with them, except
+        # the one that writes files wherever it is told to.
+        foreign += [
+            wrapping.module
+            for wrapping in self.wrappers
+            if not f"{wrapping.module}.".startswith("gymnasium.wrappers.") or wrapping.name.endswith(":RecordVideo")
+        ]
         return tuple(dict.fromkeys(foreign))
 
     @property

@@ -7,20 +7,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
 from adaqn.agents import algorithm
 from adaqn.agents.catalogue import Population, Scheduled
-from adaqn.envs.source import EnvironmentLike, EnvironmentOverride, EnvironmentSource
-from adaqn.envs.wrapping import Wrapping, modules_from, wrappings_from
 from adaqn.errors import UserError, count, unknown_name
 from adaqn.files import read_text, read_yaml, yaml_value
 from adaqn.hyperparameters import Hyperparameters, grid, members_from
 from adaqn.limits import most
 from adaqn.runs.horizons import Horizons, horizon_from, horizons, until
 from adaqn.space import SearchSpace, space_from
+
+if TYPE_CHECKING:
+    from adaqn.envs.source import EnvironmentLike, EnvironmentOverride, EnvironmentSource
+    from adaqn.envs.wrapping import Wrapping
 
 CONFIG_VERSION = 1
 # Watching a run does not change it, so these may differ between a run and its resumption.
@@ -76,6 +78,10 @@ class RunConfig:
 
         Where the shape of the observations matters and is not given, an environment is made to look at it.
         """
+        # Gymnasium; `adaqn train --help` does not wait for it.
+        from adaqn.envs.source import EnvironmentSource
+        from adaqn.envs.wrapping import modules_from, wrappings_from
+
         if not isinstance(values, Mapping):
             raise UserError(f"{source} must be a mapping of names to values, but got {values!r}")
         values = dict(values)
@@ -145,6 +151,8 @@ class RunConfig:
 
     def environment(self, given: EnvironmentLike | EnvironmentOverride | None = None) -> EnvironmentSource:
         """Where the run's environments come from, or the environment given instead, in the recorded wrappers."""
+        from adaqn.envs.source import EnvironmentOverride, EnvironmentSource
+
         override = given if isinstance(given, EnvironmentOverride) else EnvironmentOverride(given)
         env = self.env if override.env is None else override.env
         if env is None:

@@ -19,6 +19,7 @@ EXACT_FILES = (
     "evaluations.csv",
     "policy_evaluations.csv",
     "trials.jsonl",
+    "best_model.csv",
 )
 # The files that a run writes, relative to its directory, in the order in which they are deleted. Whatever matches none
 # of these is somebody else's. `summary.json` is the first, so that half a deletion leaves nothing that looks finished,
@@ -26,10 +27,10 @@ EXACT_FILES = (
 # directory of its own.
 _WRITTEN = (
     (".", r"summary\.json"),
-    (".", r"(episodes|selection|(policy_)?evaluations|progress)\.csv|(members|trials)\.jsonl"),
-    (".", r"best_model\.zip|picture\.png|policy\.npz|schedule\.yaml|video\.mp4"),
+    (".", r"(episodes|selection|(policy_)?evaluations|best_model|progress)\.csv|(members|trials)\.jsonl"),
+    (".", r"best_model\.zip|picture\.png|(best_)?policy\.npz|schedule\.yaml|(best_)?video\.mp4"),
     (".", r"\.(summary\.json|config\.yaml|(progress|(policy_)?evaluations)\.csv|best_model\.zip)\.\d+\.tmp"),
-    (".", r"\.(picture\.png|policy\.npz|schedule\.yaml)\.\d+\.tmp"),
+    (".", r"\.(picture\.png|(best_)?policy\.npz|schedule\.yaml)\.\d+\.tmp"),
     ("tensorboard", r"events\.out\.tfevents\..+"),
     ("checkpoint", r"(step-\d+|end)\.zip|\.(step-\d+|end)\.zip\.\d+\.tmp"),
     ("checkpoint/segments", r"rows-\d+-\d+\.zip|\.rows-\d+-\d+\.zip\.\d+\.tmp"),
@@ -136,6 +137,21 @@ class RunDirectory:
     def evaluations(self) -> Path:
         """A row per evaluation episode."""
         return self.path / "evaluations.csv"
+
+    @property
+    def policy_evaluations(self) -> Path:
+        """A row per evaluation episode of the policy, where `evaluations` has those of the members."""
+        return self.path / "policy_evaluations.csv"
+
+    @property
+    def best_model(self) -> Path:
+        """The model with the highest return so far."""
+        return self.path / "best_model.zip"
+
+    @property
+    def best_model_table(self) -> Path:
+        """A row each time `best_model` was written."""
+        return self.path / "best_model.csv"
 
     @property
     def trials(self) -> Path:

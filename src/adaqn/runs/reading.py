@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from adaqn.agents import algorithms
 from adaqn.errors import UserError, count
 from adaqn.files import json_value, read_text, read_yaml
 from adaqn.hyperparameters import Hyperparameters
@@ -36,6 +37,27 @@ class Selections(NamedTuple):
     selected: NDArray[np.float64]  # [n, K] share of the target updates in the row with the member in the target
 
 
+class Evaluations(NamedTuple):
+    """The n evaluation episodes of a run."""
+
+    step: NDArray[np.int64]  # [n] environment steps taken when the evaluation was made
+    generation: NDArray[np.int64]  # [n] number in members.jsonl
+    member: NDArray[np.int64]  # [n]
+    total: NDArray[np.float64]  # [n] undiscounted return
+    length: NDArray[np.int64]  # [n]
+
+
+TRAINING, EVALUATION = "training", "evaluation"
+
+
+class BestModel(NamedTuple):
+    """When best_model.zip was written, and why."""
+
+    step: int
+    total: float  # mean return; nan if there was no episode to judge by
+    judged_by: str  # TRAINING or EVALUATION
+
+
 @dataclass(frozen=True)
 class RunData:
     """All that a run directory says about its run, without the checkpoints."""
@@ -48,20 +70,28 @@ class RunData:
     progress: dict[str, NDArray[np.float64]]  # a column by its tag, nan where it had no value
     summary: dict[str, Any] | None  # None as long as the run is not finished
     sums_up_selections: bool  # a row of `selection` tells of many target updates
+    evaluations: Evaluations  # of the policy
+    member_evaluations: Evaluations | None  # of the members one by one, where the algorithm makes them
+    best_model: BestModel | None
 
 
 def read_run(path: str | os.PathLike[str]) -> RunData:
     """The files of a run; one that is not there yet reads as empty."""
     directory = RunDirectory.open(path)
+    config = _read_config(directory.config)
+    by_member = _evaluates_members(config)
     return RunData(
         path=directory.path,
-        config=_read_config(directory.config),
+        config=config,
         episodes=read_episodes(directory.episodes),
         selection=read_selection(directory.selection),
         members=read_members(directory.members),
         progress=read_progress(directory.progress),
         summary=_parse_json(directory.summary, read_text(directory.summary)) if directory.finished else None,
         sums_up_selections="selected_0" in _read_table(directory.selection)[0],
+        evaluations=read_evaluations(directory.policy_evaluations if by_member else directory.evaluations),
+        member_evaluations=read_evaluations(directory.evaluations) if by_member else None,
+        best_model=read_best_model(directory.best_model_table),
     )
 
 
@@ -89,6 +119,38 @@ def read_selection(path: Path) -> Selections:
     alone = (target[:, None] == np.arange(members)).astype(np.float64)
     loss, acted, selected = (*blocks, *[alone] * (3 - len(blocks)))
     return Selections(_whole(path, values[:, 0]), target, loss, acted, selected)
+
+
+def read_evaluations(path: Path) -> Evaluations:
+    """evaluations.csv or policy_evaluations.csv."""
+    _, rows = _read_table(path)
+    values = _numbers(path, rows, columns=5)
+    step, generation, member, length = values[:, [0, 1, 2, 4]].astype(np.int64).T
+    return Evaluations(step, generation, member, values[:, 3], length)
+
+
+def read_best_model(path: Path) -> BestModel | None:
+    """The last row of best_model.csv, or None if no model was kept yet."""
+    _, rows = _read_table(path)
+    if not rows:
+        return None
+    try:
+        step, total, judged_by = rows[-1]
+        best = BestModel(int(step), float(total), judged_by)
+    except ValueError:
+        best = None
+    if best is None or best.judged_by not in (TRAINING, EVALUATION):
+        raise UserError(
+            f"the last row of {path} must be a step, a return and {TRAINING} or {EVALUATION}, "
+            f"but it is {','.join(rows[-1])!r}"
+        )
+    return best
+
+
+def _evaluates_members(config: Mapping[str, Any]) -> bool:
+    """Whether evaluations.csv has the members of the algorithm, so that its policy is in another file."""
+    known = algorithms().get(str(config.get("algo")))
+    return known is not None and known.one_environment
 
 
 def read_members(path: Path) -> list[dict[str, Any]]:

@@ -188,6 +188,7 @@ class RunSession:
         trainer.horizons = () if config.horizon is None else config.horizons
         observers = [*callbacks, *self._evaluation(model), *self._display()]
         if self._recorders is not None:
+            self._recorders.best_model.bind(model)
             observers = self._recorders.observers(observers)
         try:
             with on_interrupt(trainer.interrupt):
@@ -220,9 +221,8 @@ class RunSession:
             n_eval_episodes=self.config.eval_episodes,
             eval_freq=self.config.eval_interval,
             log_path=None if self.directory is None else self.directory.path,
-            best_model_save_path=None if self.directory is None else self.directory.path,
             seed=self.config.seed,
-            verbose=int(self._output.console),
+            verbose=0,  # the console shows evaluations, and the best model is kept by the recorders
         )
         callback.bind(model)
         return [callback]
@@ -236,6 +236,8 @@ class RunSession:
                     gamma=self.config.settings.gamma,
                     memory=Memory(self.trainer.replay.nbytes, self.trainer.agent.parameter_bytes),
                     run_directory=None if self.directory is None else self.directory.path,
+                    learning_starts=getattr(self.config.settings, "learning_starts", 0),
+                    best_model=lambda: None if self._recorders is None else self._recorders.best_model.best,
                     notes=[*self._output.notes, *self.trainer.agent.describe()],
                     conclusion=lambda: self.trainer.agent.conclude(self.trainer.state),
                 )

@@ -103,7 +103,7 @@ class BaseCallback(Observer):
         """After an episode ended, before `_on_step` of the same step."""
 
     def _on_event(self, event: Event) -> None:
-        """After a target update."""
+        """After something happened, for example a target update, a generation or an evaluation."""
 
     def _on_training_end(self) -> None:
         """After the last step, but neither after an error nor when a run is interrupted to be resumed."""

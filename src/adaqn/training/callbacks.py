@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import gymnasium
 import numpy as np
 
+from adaqn.agents.events import PolicyEvaluation
 from adaqn.envs.making import close
 from adaqn.errors import UserError, count, number, writing
 from adaqn.printing import say
@@ -141,6 +142,7 @@ class EvalCallback(BaseCallback):
         if self._log is not None:
             generation = self.trainer.agent.generation(self.trainer.state)
             self._log.append(self.num_timesteps, generation, target_member(self.trainer), result)
+        self.trainer.tell(PolicyEvaluation(self.num_timesteps, result.returns, result.lengths))
         if self.verbose >= 1:
             say(
                 f"step {self.num_timesteps:,}: return {result.mean:.2f} ± {result.std:.2f} "

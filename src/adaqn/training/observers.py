@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from adaqn.training.trainer import Trainer
 
 
+LATEST = 10  # few enough episodes to show a collapse at once, and to judge the current policy by
+
+
 class Episode(NamedTuple):
     """A finished training episode."""
 
@@ -42,7 +45,7 @@ class Observer:
         """After an episode ended, before `on_step` of the same step."""
 
     def on_event(self, trainer: Trainer, event: Event) -> None:
-        """After something periodic happened: a target update, a generation, a new trial."""
+        """After something periodic happened: a target update, a generation, a new trial, an evaluation."""
 
     def on_last_step(self, trainer: Trainer) -> None:
         """After the last step, before the updates that are due for it."""

@@ -48,6 +48,7 @@ class Trainer:
         self.logger = Logger()
         self._ended = np.zeros(environments.count, bool)
         self._started = False  # the environments have been reset
+        self._observers: tuple[Observer, ...] = ()  # of the call of `run` that is under way
         self.pending: tuple[Operation, ...] = ()  # what an interruption left undone of what was due for this step
         self.postponed: set[str] = set()  # what observers left undone for this step because of an interruption
 
@@ -128,6 +129,7 @@ class Trainer:
         self.stop_reason = None
         self.interrupted = False
         self.running = True
+        self._observers = tuple(observers)
         try:
             if not self._started:
                 self.replay.cut(range(self.environments.count))
@@ -143,6 +145,7 @@ class Trainer:
                 self._finish(observers)
         finally:
             self.running = False
+            self._observers = ()
             with contextlib.ExitStack() as closing:  # all of them, also if one raises
                 for observer in reversed(observers):
                     closing.callback(observer.on_close, self)
@@ -153,6 +156,11 @@ class Trainer:
         if self._settle(observers, act=False) is not None:
             for observer in observers:
                 observer.on_finish(self)
+
+    def tell(self, event: Event) -> None:
+        """Tell all observers of the run about an event that one of them caused, such as an evaluation."""
+        for observer in self._observers:
+            observer.on_event(self, event)
 
     def _settle(self, observers: Sequence[Observer], act: bool) -> np.ndarray | None:
         """Do all that is due up to the current step, and choose the next actions; None if interrupted on the way.

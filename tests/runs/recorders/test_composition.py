@@ -16,7 +16,7 @@ from adaqn.training.observers import Observer
 def test_a_run_leaves_the_files_of_its_directory(tmp_path: Path, trainer: Any) -> None:
     run = recorders_for(RunDirectory.create(tmp_path), log_interval=50, checkpoint_interval=50)
     trainer.run(100, run.observers())
-    names = {"episodes.csv", "selection.csv", "members.jsonl", "progress.csv", "summary.json"}
+    names = {"episodes.csv", "selection.csv", "members.jsonl", "best_model.csv", "progress.csv", "summary.json"}
     assert {path.name for path in tmp_path.iterdir()} == names | {"tensorboard", "checkpoint"}
     # All of them are known to be a run's own.
     config = RunConfig.from_dict({"env": "CartPole-v1", "steps": 5_000})

@@ -10,6 +10,7 @@ from adaqn.exact_file import ExactFile
 from adaqn.runs.checkpointing import Checkpointer
 from adaqn.runs.config import RunConfig
 from adaqn.runs.directory import RunDirectory
+from adaqn.runs.recorders.best_model import BestModelRecorder
 from adaqn.runs.recorders.exact_tables import (
     EpisodesRecorder,
     EvaluationsRecorder,
@@ -30,6 +31,7 @@ class RunRecorders:
     """Who writes what in one run directory."""
 
     recorders: tuple[Observer, ...]
+    best_model: BestModelRecorder  # one of the recorders; the model to save must be bound to it
     progress: ProgressRecorder
     checkpointer: Checkpointer
     summary: SummaryWriter
@@ -65,12 +67,16 @@ def recorders_for(
         tables.append(EvaluationsRecorder(ExactFile(directory.evaluations)))
     if "trials" in extra_tables:
         tables.append(TrialsRecorder(ExactFile(directory.trials)))
+    learning_starts = 0 if config is None else getattr(config.settings, "learning_starts", 0)
+    best_model = BestModelRecorder(ExactFile(directory.best_model_table), directory.best_model, learning_starts)
+    tables.append(best_model)
     sinks: list[Sink] = [CsvSink(directory.progress), TensorBoardSink(directory.tensorboard)]
     if wandb_project is not None:
         name = directory.path.resolve().name
         sinks.append(WandbSink(directory.wandb, wandb_project, name, {} if config is None else config.to_dict()))
     return RunRecorders(
         recorders=tuple(tables),
+        best_model=best_model,
         progress=ProgressRecorder(log_interval, sinks, stopwatch),
         checkpointer=Checkpointer(
             CheckpointStore(directory.checkpoint),

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from adaqn.agents.events import Event, PolicyEvaluation
 from adaqn.compilation import compile_seconds
 from adaqn.errors import OutputFault
 from adaqn.runs.recorders.stopwatch import Stopwatch
@@ -36,7 +37,10 @@ class Sink(Protocol):
 
 
 class ProgressRecorder(Observer):
-    """Reads the metrics whenever a multiple of `interval` environment steps was crossed, and at the end."""
+    """Reads the metrics whenever a multiple of `interval` environment steps was crossed, and at the end.
+
+    An evaluation is logged at its own step, as Stable-Baselines3 does.
+    """
 
     def __init__(self, interval: int, sinks: Sequence[Sink], stopwatch: Stopwatch | None = None) -> None:
         self._interval = interval
@@ -60,6 +64,17 @@ class ProgressRecorder(Observer):
         if crossed(self._interval, self._seen, step):
             self._log(trainer)
         self._seen = step
+
+    def on_event(self, trainer: Trainer, event: Event) -> None:
+        """Log an evaluation."""
+        if isinstance(event, PolicyEvaluation):
+            metrics = {
+                "time/total_timesteps": event.step,
+                "eval/mean_reward": event.mean,
+                "eval/mean_ep_length": event.mean_length,
+            }
+            for sink in self._sinks:
+                sink.write(event.step, metrics)
 
     def on_finish(self, trainer: Trainer) -> None:
         """Log the end, unless it was logged as a step."""
