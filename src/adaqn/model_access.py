@@ -76,8 +76,7 @@ class EnvironmentAndReplay:
         """
         trainer = self._trainer
         filled = replay_for(trainer.agent, self.settings.buffer_size, trainer.environments)
-        read_replay(zip_path(path), trainer, filled)
-        trainer.set_replay(filled)
+        trainer.set_replay(filled, transitions=read_replay(zip_path(path), trainer, filled))
 
 
 def replay_for(agent: Agent, buffer_size: int, environments: Environments) -> Replay:
