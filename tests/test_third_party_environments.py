@@ -168,7 +168,7 @@ def test_a_run_made_with_an_object_is_used_from_the_command_line_by_naming_its_e
     session = DQN(env(), [{"hidden": [8]}], learning_starts=50)
     with contextlib.suppress(KeyboardInterrupt, SystemExit):
         session.learn(120, callback=interrupt, run_dir=run)
-    for command in ("evaluate", "export", "resume"):
+    for command in ("evaluate", "resume"):
         message = sentence(capsys, command, str(run))
         assert "was made with an environment object" in message and "--env ID" in message
     named = ["--env", f"{package}:Corridor-v0", "--wrappers", FLATTEN]

@@ -89,8 +89,7 @@ class EnvironmentAndReplay(ABC):
         self._require_environments()
         trainer = self._trainer
         filled = replay_for(trainer.agent, self.settings.buffer_size, trainer.environments)
-        read_replay(zip_path(path), trainer, filled)
-        trainer.set_replay(filled)
+        trainer.set_replay(filled, transitions=read_replay(zip_path(path), trainer, filled))
 
 
 def replay_for(agent: Agent, buffer_size: int, environments: Environments) -> Replay:

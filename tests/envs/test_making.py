@@ -30,7 +30,9 @@ def test_an_unknown_id_gets_the_nearest_one(given: str, meant: str) -> None:
 
 @pytest.mark.parametrize("given", ["Nowhere/Walker-v5", "CartPol-v1"])
 def test_an_unknown_id_gets_a_way_to_name_the_package_that_registers_it(given: str) -> None:
-    with pytest.raises(UserError, match=f"unknown environment '{given}'.*write 'package:{given}' or add --import "):
+    with pytest.raises(
+        UserError, match=f"unknown environment '{given}'.*write 'package:{given}', or import .* --import PACKAGE"
+    ):
         make_environment(given, {})
 
 

@@ -17,6 +17,7 @@ from adaqn.hyperparameters import Hyperparameters
 from adaqn.replay.protocol import Transitions
 from adaqn.replay.vectors import VectorReplay
 from adaqn.snapshot import Snapshot
+from adaqn.training.logger import Logger
 from adaqn.training.observers import Episode, Observer
 
 MEMBERS = (Hyperparameters(hidden=(25, 25)), Hyperparameters(hidden=(50,), learning_rate=1e-3))
@@ -64,6 +65,7 @@ class FakeTrainer:
         self.stop_reason: str | None = None
         self.interrupted = False
         self.pending: tuple[Any, ...] = ()
+        self.logger = Logger()
         self.rng = np.random.default_rng(0)
 
     def stop(self, reason: str) -> None:

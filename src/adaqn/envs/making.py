@@ -101,7 +101,8 @@ def _unknown(identifier: str) -> UserError:
     # Suites beyond Gymnasium's own register themselves when their module is imported.
     return UserError(
         f"unknown environment {identifier!r}{nearest(identifier, _known())} (allowed: an id registered with Gymnasium; "
-        f"of one that another package registers, write 'package:{identifier}' or add --import PACKAGE)"
+        f"of one that another package registers, write 'package:{identifier}', or import the package, "
+        "on the command line with --import PACKAGE)"
     )
 
 

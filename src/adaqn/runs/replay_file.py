@@ -31,8 +31,11 @@ def write_replay(path: Path, trainer: Trainer) -> None:
     write_snapshot(path, Snapshot(rows, {"first": replay.oldest, **_facts(trainer)}), KIND)
 
 
-def read_replay(path: Path, trainer: Trainer, empty: Replay) -> None:
-    """Fill an empty buffer, which may be smaller or larger than the one that was written, with the file's rows."""
+def read_replay(path: Path, trainer: Trainer, empty: Replay) -> int:
+    """Fill an empty buffer, which may be smaller or larger than the one that was written; says with how much.
+
+    The answer is in transitions, and counts those of the file of which a smaller buffer keeps the newest.
+    """
     rows, meta = read_snapshot(path, KIND)
     facts = _facts(trainer)
     check_same_spaces(str(path), meta.get("spaces"), facts["spaces"])
@@ -48,6 +51,8 @@ def read_replay(path: Path, trainer: Trainer, empty: Replay) -> None:
     empty.restore(first, rows)
     # What comes next is a new episode, whatever the rows say.
     empty.cut(range(trainer.environments.count))
+    # The first frame of an episode belongs to no step.
+    return int(np.count_nonzero(rows["place"])) if "place" in rows else rows["reward"].size
 
 
 def _facts(trainer: Trainer) -> dict[str, Any]:

@@ -89,7 +89,6 @@ class Trainer:
 
     def give_up_episodes(self) -> None:
         """Begin with new episodes the next time, because somebody else plays in the environments."""
-        self._ended[:] = False
         self._started = False
 
     def lend(self) -> gymnasium.Env[Any, Any]:
@@ -103,13 +102,12 @@ class Trainer:
         self.environments = environments
         self.give_up_episodes()
 
-    def set_replay(self, replay: Replay) -> None:
+    def set_replay(self, replay: Replay, transitions: int) -> None:
         """Go on with another replay buffer, whose transitions count as if they had been collected here."""
         if self.running:
             raise UserError("the replay buffer cannot be changed while training goes on")
         self.replay = replay
-        held = (replay.added - replay.oldest) * self.environments.count
-        self.clock = self.clock._replace(began=max(0, self.clock.began - held))
+        self.clock = self.clock._replace(began=max(0, self.clock.began - transitions))
 
     def stop(self, reason: str) -> None:
         """End the run after the current step, as if it were its last."""

@@ -25,11 +25,11 @@ def test_a_run_leaves_the_files_of_its_directory(tmp_path: Path, trainer: Any) -
     assert list(tmp_path.iterdir()) == []
 
 
-def test_checkpoints_come_after_callbacks_and_the_summary_is_last(tmp_path: Path) -> None:
+def test_metrics_and_checkpoints_come_after_callbacks_and_the_summary_is_last(tmp_path: Path) -> None:
     run = recorders_for(RunDirectory(tmp_path), log_interval=50, checkpoint_interval=50)
     callback = Observer()
-    assert run.observers([callback])[-3:] == [callback, run.checkpointer, run.summary]
-    assert run.observers()[:-2] == list(run.recorders)
+    assert run.observers([callback])[-4:] == [callback, run.progress, run.checkpointer, run.summary]
+    assert run.observers()[:-3] == list(run.recorders)
 
 
 def test_wandb_is_told_the_project_the_directory_and_the_configuration(
