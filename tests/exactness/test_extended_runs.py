@@ -61,6 +61,7 @@ def test_extended_is_the_run_with_this_end_and_the_former_horizon(finished: Path
     extended = exact_contents(finished)
     assert extended == exact_contents(whole)
     assert extended["summary.json"] != short["summary.json"]
+    assert (finished / "best_model.zip").read_bytes() == (whole / "best_model.zip").read_bytes()
     config = yaml.safe_load((finished / "config.yaml").read_text())
     assert (config["steps"], config["horizon"]) == (LAST, FIRST)
 
