@@ -18,6 +18,7 @@ import pytest
 from adaqn import AdaDQN, Hyperparameters
 from adaqn.checkpoint import CheckpointStore
 from adaqn.cli import main
+from adaqn.compilation import LEAST_ADDRESS_SPACE, require_address_space
 from adaqn.errors import MemoryFault, OutputFault
 from adaqn.replay.memory import available_memory
 from adaqn.replay.vectors import VectorReplay
@@ -226,6 +227,23 @@ def test_the_limit_of_the_address_space_counts_as_memory(monkeypatch: pytest.Mon
     assert unlimited is None or unlimited > 100_000_000
 
 
+def test_an_address_space_that_jax_cannot_start_in_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: (1_000_000_000, resource.RLIM_INFINITY))
+    with pytest.raises(MemoryFault, match=r"limited to 1\.00 GB, but JAX needs 1\.6 GB to start: .* \(ulimit -v\)"):
+        require_address_space()
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: (LEAST_ADDRESS_SPACE, resource.RLIM_INFINITY))
+    require_address_space()
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(("limit", "status"), [(1_000_000_000, 1), (LEAST_ADDRESS_SPACE + 100_000_000, 0)])
+def test_a_limit_of_the_address_space_itself(limit: int, status: int, tmp_path: Path) -> None:
+    code = f"import resource; resource.setrlimit(resource.RLIMIT_AS, ({limit}, {limit}))"
+    done = process(code, "train", "--quiet", *SETTINGS, ADAQN_CACHE_DIR=str(tmp_path / "cache"))
+    assert done.returncode == status, done.stderr
+    assert len(done.stderr.splitlines()) == status
+
+
 def test_no_semaphores_of_the_system_are_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As where /dev/shm is missing."""
     import multiprocessing.synchronize
@@ -276,7 +294,7 @@ def test_a_home_that_cannot_be_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("descriptors", [10, 16, 24, 40])
+@pytest.mark.parametrize("descriptors", [5, 6, 7, 8, 12])
 def test_few_file_descriptors(descriptors: int, whole: Path, tmp_path: Path) -> None:
     run_dir, cache = tmp_path / "run", str(tmp_path / "cache")
     limit = f"import resource; resource.setrlimit(resource.RLIMIT_NOFILE, ({descriptors}, {descriptors}))"

@@ -13,11 +13,21 @@ from typing import Any
 import jax
 
 from adaqn.compilation_cache import use_checked_cache, warn_of_no_cache
+from adaqn.errors import MemoryFault
+
+try:
+    import resource
+except ImportError:  # not on Windows
+    resource = None
+
+# With small networks a run takes 1.54 GB of it; of real memory it takes a third.
+LEAST_ADDRESS_SPACE = 1_600_000_000
 
 
 @cache
 def prepare_jax() -> None:
     """Set JAX up, once, before the first array is made. What the user has set already stays."""
+    require_address_space()
     if getattr(jax.config, "jax_compilation_cache_dir", None) is None:
         _keep_programs()
     # A step waits for its result anyway, so handing it to another thread only costs the way there and back:
@@ -25,6 +35,18 @@ def prepare_jax() -> None:
     jax.config.update("jax_cpu_enable_async_dispatch", False)
     jax.monitoring.register_event_duration_secs_listener(_note_duration)
     _keep_freed_memory()
+
+
+def require_address_space() -> None:
+    """Refuse a limit of the address space below which XLA would end the process while it starts."""
+    if resource is None:
+        return
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit != resource.RLIM_INFINITY and limit < LEAST_ADDRESS_SPACE:
+        raise MemoryFault(
+            f"the address space is limited to {limit / 1e9:.2f} GB, but JAX needs {LEAST_ADDRESS_SPACE / 1e9:.1f} GB "
+            "to start: raise the limit (ulimit -v)"
+        )
 
 
 def _keep_programs() -> None:

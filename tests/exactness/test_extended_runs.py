@@ -13,6 +13,7 @@ from adaqn.api import Model
 from adaqn.cli import main
 from adaqn.errors import UserError
 from tests.exactness.test_kill_and_resume import adaqn, exact_contents
+from tests.exactness.test_killed_at_borders import RUNS, contents
 
 # ε_b falls until the end of the run, so that where the end is matters to every action before it.
 DISCRETE = {
@@ -61,6 +62,7 @@ def test_extended_is_the_run_with_this_end_and_the_former_horizon(finished: Path
     extended = exact_contents(finished)
     assert extended == exact_contents(whole)
     assert extended["summary.json"] != short["summary.json"]
+    assert (finished / "best_model.zip").read_bytes() == (whole / "best_model.zip").read_bytes()
     config = yaml.safe_load((finished / "config.yaml").read_text())
     assert (config["steps"], config["horizon"]) == (LAST, FIRST)
 
@@ -167,3 +169,20 @@ def test_a_killed_run_is_given_another_end(stretch: list[str], whole: Path, tmp_
     assert (exact_contents(run_dir) == exact_contents(whole)) == (not stretch)
     assert main(["train", "--quiet", "--config", str(run_dir / "config.yaml"), "--run-dir", str(again)]) == 0
     assert exact_contents(run_dir) == exact_contents(again)
+
+
+# All families, each first ended where a generation or the next trial is due.
+SHORT = {"adadqn": 60, "adasac": 50, "searl": 100, "random-search": 300, "cleared": 450, "dehb": 400, "at borders": 450}
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", RUNS)
+def test_every_family_can_be_extended(name: str, tmp_path: Path) -> None:
+    whole, run_dir, short = tmp_path / "whole", tmp_path / "run", str(SHORT[name])
+    given = RUNS[name](whole)
+    steps = given[given.index("--steps") + 1]
+    assert main([*given, "--horizon", short]) == 0
+    assert main([*RUNS[name](run_dir), "--steps", short]) == 0
+    assert resume(run_dir, "--steps", steps) == 0
+    found, expected = contents(run_dir), contents(whole)
+    assert [name for name in expected if found[name] != expected[name]] == []
