@@ -16,7 +16,7 @@ from adaqn.analysis.video import checked_video_path, record_video
 from adaqn.api import Model, open_run
 from adaqn.envs.making import close
 from adaqn.errors import UserError
-from adaqn.files import yaml_value
+from adaqn.files import is_directory, yaml_value
 from adaqn.hyperparameters import grid, layers_from_text
 from adaqn.runs.config import RunConfig, as_mapping, read_config
 from adaqn.runs.export import policy_path
@@ -187,7 +187,7 @@ def evaluate(flags: argparse.Namespace) -> int:
     """`adaqn evaluate`."""
     if flags.episodes < 1:
         raise UserError(f"--episodes must be at least 1, but got {flags.episodes}")
-    folder = flags.source if flags.source.is_dir() else flags.source.parent
+    folder = flags.source if is_directory(flags.source) else flags.source.parent
     video = None
     if flags.video is not None:
         video = checked_video_path(folder / "video.mp4" if flags.video == Path("") else flags.video)
@@ -210,7 +210,7 @@ def evaluate(flags: argparse.Namespace) -> int:
 
 def export(flags: argparse.Namespace) -> int:
     """`adaqn export`."""
-    folder = flags.source if flags.source.is_dir() else flags.source.parent
+    folder = flags.source if is_directory(flags.source) else flags.source.parent
     path = policy_path(folder / "policy.npz" if flags.output is None else flags.output)
     _require_free(path, flags.force)
     print(_agent(flags.source).export(path))
@@ -219,7 +219,7 @@ def export(flags: argparse.Namespace) -> int:
 
 def _agent(source: Path, trust_env: bool = False) -> Model:
     """The agent of a run, or one that was saved."""
-    load = Model.from_run if source.is_dir() else Model.load
+    load = Model.from_run if is_directory(source) else Model.load
     return load(source, trust_env=trust_env)
 
 

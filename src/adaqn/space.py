@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from adaqn.errors import UserError, count, number, unknown_name
-from adaqn.files import read_yaml, yaml_value
+from adaqn.files import is_file, read_yaml, yaml_value
 from adaqn.hyperparameters import ACTIVATIONS, LOSSES, OPTIMIZERS, Convolution, Hyperparameters
 
 if TYPE_CHECKING:
@@ -252,9 +252,9 @@ def space_from(given: SearchSpace | Mapping[str, Any] | str | Path) -> SearchSpa
     if not isinstance(given, str | Path):
         return SearchSpace.from_dict(given)
     path = Path(given)
-    if str(given) in named_spaces() and not path.is_file():
+    if str(given) in named_spaces() and not is_file(path):
         return SearchSpace.named(str(given))
-    if not path.is_file():
+    if not is_file(path):
         raise unknown_name("search space (and there is no such file)", str(given), named_spaces())
     return SearchSpace.from_dict(read_yaml(path))
 

@@ -15,7 +15,7 @@ from adaqn.agents import algorithm
 from adaqn.agents.catalogue import Population, Scheduled
 from adaqn.envs.making import observation_shape_of
 from adaqn.errors import UserError, count, unknown_name
-from adaqn.files import read_text, read_yaml, yaml_value
+from adaqn.files import is_file, read_text, read_yaml, yaml_value
 from adaqn.hyperparameters import Hyperparameters, grid, members_from
 from adaqn.space import SearchSpace, space_from
 
@@ -129,7 +129,7 @@ class RunConfig:
 def read_config(name_or_path: str | Path) -> dict[str, Any]:
     """The plain values of a YAML file, or of the preset with this name."""
     path = Path(name_or_path)
-    if path.is_file():
+    if is_file(path):
         text = read_text(path)
     elif str(name_or_path) in presets():
         text = (resources.files("adaqn") / "presets" / f"{name_or_path}.yaml").read_text(encoding="utf-8")
@@ -174,7 +174,7 @@ def schedule_from(schedule: Any) -> tuple[Scheduled, ...]:
     """A schedule of hyperparameters from plain values, a YAML file, or as it is."""
     if isinstance(schedule, str | Path):
         path = Path(schedule)
-        if not path.is_file():
+        if not is_file(path):
             raise UserError(f"there is no file {path} with a schedule of hyperparameters")
         schedule = read_yaml(path)
     if isinstance(schedule, Mapping):
