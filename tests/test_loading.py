@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,7 @@ def agent() -> AdaDQN:
 
 
 @pytest.fixture
-def module_on_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+def module_on_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """A module that registers an environment when it is imported, and leaves a trace of that."""
     name = "a_module_that_registers"
     (tmp_path / f"{name}.py").write_text(
@@ -247,15 +247,17 @@ def test_a_file_never_unpacks_to_more_than_its_size(
 def test_an_exported_policy_takes_no_more_memory_than_its_file_has(kind: str, agent: AdaDQN, tmp_path: Path) -> None:
     path = agent.export(tmp_path / "policy")
     with np.load(path) as file:
-        arrays = {name: file[name] for name in file.files}
+        arrays: dict[str, Any] = {name: file[name] for name in file.files}
     if kind == "deflated":
         np.savez_compressed(path, **arrays)
     elif kind == "nan":
-        np.savez(path, **(arrays | {"bias_0": np.full_like(arrays["bias_0"], np.nan)}))
+        arrays["bias_0"][:] = np.nan
+        np.savez(path, **arrays)
     elif kind == "observations":
         meta = json.loads(arrays["meta"].item())
         meta["observation"]["shape"] = [10**9, 10**3]
-        np.savez(path, **(arrays | {"meta": np.array(json.dumps(meta))}))
+        arrays["meta"] = np.array(json.dumps(meta))
+        np.savez(path, **arrays)
     else:
         with zipfile.ZipFile(path) as archive:
             entries = {name: archive.read(name) for name in archive.namelist()}

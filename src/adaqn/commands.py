@@ -15,6 +15,7 @@ from adaqn.agents import algorithm, algorithms
 from adaqn.analysis.video import checked_video_path, record_video
 from adaqn.api import Model, open_run
 from adaqn.envs.making import close
+from adaqn.envs.spaces_only import trust_flag
 from adaqn.errors import UserError
 from adaqn.files import is_directory, yaml_value
 from adaqn.hyperparameters import grid, layers_from_text
@@ -134,7 +135,8 @@ def _run(session: RunSession, model: Model) -> int:
     reason = session.trainer.stop_reason or ""
     message = f"interrupted by {reason} at step {session.trainer.clock.step}"
     if session.directory is not None:
-        message += f"; go on with: adaqn resume {shlex.quote(str(session.directory.path))}"
+        where = shlex.quote(str(session.directory.path)) + trust_flag(session.config.env)
+        message += f"; go on with: adaqn resume {where}"
     print(message)
     return 128 + signal.Signals[reason].value
 
