@@ -9,7 +9,7 @@ import pytest
 
 from adaqn.cli import main
 from adaqn.errors import LONGEST_MESSAGE, UserError
-from adaqn.files import is_directory, is_file, json_value, read_text, read_yaml, yaml_value
+from adaqn.files import json_value, read_text, read_yaml, yaml_value
 
 BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"{after}: &{after} [{', '.join(['*' + before] * 9)}]\n"
@@ -76,8 +76,6 @@ def test_a_file_that_is_not_utf_8_or_not_there(tmp_path: Path) -> None:
             read_text(path)
     (tmp_path / "utf-8").write_text("caf\xe9", encoding="utf-8")
     assert read_yaml(tmp_path / "utf-8") == "caf\xe9"
-    assert is_file(tmp_path / "utf-8") and not is_file(tmp_path) and not is_file("x" * 5000)
-    assert is_directory(tmp_path) and not is_directory("x" * 5000)
 
 
 @pytest.mark.parametrize("flag", ["--env-kwargs={}", "--grid=learning_rate={}"])
@@ -97,6 +95,13 @@ def test_a_number_or_a_list_where_a_name_belongs(
     assert main(["train", "--config", str(tmp_path / "run.yaml")]) == 1
     told = capsys.readouterr().err
     assert told.count("\n") == 1 and entry.partition(": ")[2].strip("[]") in told
+
+
+@pytest.mark.parametrize("command", ["resume {}", "picture {}", "export {}", "train --config {}", "train --space {}"])
+def test_a_name_that_is_too_long_for_a_file(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*command.format("x" * 5000).split(), *(["--env", "CartPole-v1"] if "train" in command else [])]) == 1
+    told = capsys.readouterr().err
+    assert told.count("\n") == 1 and told.startswith("adaqn: ")
 
 
 def test_a_message_is_one_line_of_bounded_length() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import os
 import shlex
 import signal
 import sys
@@ -15,9 +16,8 @@ from adaqn.agents import algorithm, algorithms
 from adaqn.analysis.video import checked_video_path, record_video
 from adaqn.api import Model, open_run
 from adaqn.envs.making import close
-from adaqn.envs.spaces_only import trust_flag
 from adaqn.errors import UserError
-from adaqn.files import is_directory, yaml_value
+from adaqn.files import yaml_value
 from adaqn.hyperparameters import grid, layers_from_text
 from adaqn.runs.config import RunConfig, as_mapping, read_config
 from adaqn.runs.export import policy_path
@@ -135,8 +135,7 @@ def _run(session: RunSession, model: Model) -> int:
     reason = session.trainer.stop_reason or ""
     message = f"interrupted by {reason} at step {session.trainer.clock.step}"
     if session.directory is not None:
-        where = shlex.quote(str(session.directory.path)) + trust_flag(session.config.env)
-        message += f"; go on with: adaqn resume {where}"
+        message += f"; go on with: adaqn resume {shlex.quote(str(session.directory.path))}"
     print(message)
     return 128 + signal.Signals[reason].value
 
@@ -189,7 +188,7 @@ def evaluate(flags: argparse.Namespace) -> int:
     """`adaqn evaluate`."""
     if flags.episodes < 1:
         raise UserError(f"--episodes must be at least 1, but got {flags.episodes}")
-    folder = flags.source if is_directory(flags.source) else flags.source.parent
+    folder = flags.source if os.path.isdir(flags.source) else flags.source.parent
     video = None
     if flags.video is not None:
         video = checked_video_path(folder / "video.mp4" if flags.video == Path("") else flags.video)
@@ -212,7 +211,7 @@ def evaluate(flags: argparse.Namespace) -> int:
 
 def export(flags: argparse.Namespace) -> int:
     """`adaqn export`."""
-    folder = flags.source if is_directory(flags.source) else flags.source.parent
+    folder = flags.source if os.path.isdir(flags.source) else flags.source.parent
     path = policy_path(folder / "policy.npz" if flags.output is None else flags.output)
     _require_free(path, flags.force)
     print(_agent(flags.source).export(path))
@@ -221,7 +220,7 @@ def export(flags: argparse.Namespace) -> int:
 
 def _agent(source: Path, trust_env: bool = False) -> Model:
     """The agent of a run, or one that was saved."""
-    load = Model.from_run if is_directory(source) else Model.load
+    load = Model.from_run if os.path.isdir(source) else Model.load
     return load(source, trust_env=trust_env)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +14,6 @@ LONGEST_TEXT = 1_000_000  # characters of a YAML document; PyYAML reads about 10
 MOST_VALUES = 100_000  # in a YAML document, those counted that an alias stands for
 DEEPEST = 50  # lists and mappings within one another
 LONGEST_NUMBER = 400  # characters; the largest double has 309 digits
-
-
-def is_file(path: str | os.PathLike[str]) -> bool:
-    """Whether there is such a file; no name is too long or too odd to be asked for, as it is with `Path.is_file`."""
-    return os.path.isfile(path)
-
-
-def is_directory(path: str | os.PathLike[str]) -> bool:
-    """Whether there is such a directory."""
-    return os.path.isdir(path)
 
 
 def read_text(path: Path) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from adaqn.errors import UserError, count, number, unknown_name
-from adaqn.files import is_file, read_yaml, yaml_value
+from adaqn.files import read_yaml, yaml_value
 from adaqn.hyperparameters import ACTIVATIONS, LOSSES, OPTIMIZERS, Convolution, Hyperparameters
 
 if TYPE_CHECKING:
@@ -252,9 +253,9 @@ def space_from(given: SearchSpace | Mapping[str, Any] | str | Path) -> SearchSpa
     if not isinstance(given, str | Path):
         return SearchSpace.from_dict(given)
     path = Path(given)
-    if str(given) in named_spaces() and not is_file(path):
+    if str(given) in named_spaces() and not os.path.isfile(path):
         return SearchSpace.named(str(given))
-    if not is_file(path):
+    if not os.path.isfile(path):
         raise unknown_name("search space (and there is no such file)", str(given), named_spaces())
     return SearchSpace.from_dict(read_yaml(path))
 

@@ -38,11 +38,6 @@ def imported_by(identifier: object) -> str | None:
     return "gym" if identifier.startswith(_ADAPTERS) else None
 
 
-def trust_flag(identifier: object) -> str:
-    """What a command on a run with this environment needs besides, to be written behind its directory."""
-    return "" if imported_by(identifier) is None else " --trust-env"
-
-
 def require_trust(identifier: object, source: str) -> None:
     """Refuse to make the environment that a file names if that imports a module, which can execute anything."""
     if (module := imported_by(identifier)) is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import resources
@@ -15,7 +16,7 @@ from adaqn.agents import algorithm
 from adaqn.agents.catalogue import Population, Scheduled
 from adaqn.envs.making import observation_shape_of
 from adaqn.errors import UserError, count, unknown_name
-from adaqn.files import is_file, read_text, read_yaml, yaml_value
+from adaqn.files import read_text, read_yaml, yaml_value
 from adaqn.hyperparameters import Hyperparameters, grid, members_from
 from adaqn.space import SearchSpace, space_from
 
@@ -129,7 +130,7 @@ class RunConfig:
 def read_config(name_or_path: str | Path) -> dict[str, Any]:
     """The plain values of a YAML file, or of the preset with this name."""
     path = Path(name_or_path)
-    if is_file(path):
+    if os.path.isfile(path):  # `Path.is_file` raises for a name that is too long
         text = read_text(path)
     elif str(name_or_path) in presets():
         text = (resources.files("adaqn") / "presets" / f"{name_or_path}.yaml").read_text(encoding="utf-8")
@@ -174,7 +175,7 @@ def schedule_from(schedule: Any) -> tuple[Scheduled, ...]:
     """A schedule of hyperparameters from plain values, a YAML file, or as it is."""
     if isinstance(schedule, str | Path):
         path = Path(schedule)
-        if not is_file(path):
+        if not os.path.isfile(path):
             raise UserError(f"there is no file {path} with a schedule of hyperparameters")
         schedule = read_yaml(path)
     if isinstance(schedule, Mapping):

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from adaqn.errors import UserError
-from adaqn.files import is_directory, is_file
 
 # The files that a run writes, relative to its directory. Whatever matches none of these is somebody else's.
 # `summary.json` is deleted first, so that half a deletion leaves nothing that looks finished. What W&B wrote
@@ -52,9 +51,9 @@ class RunDirectory:
     def open(cls, path: str | os.PathLike[str]) -> RunDirectory:
         """The directory of a run that exists."""
         directory = cls(Path(path))
-        if not is_directory(directory.path):
+        if not os.path.isdir(directory.path):
             raise UserError(f"there is no run directory {path}")
-        if not is_file(directory.config):
+        if not os.path.isfile(directory.config):
             raise UserError(f"{path} is not a run directory: it has no config.yaml")
         return directory
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from adaqn.envs.spaces_only import trust_flag
 from adaqn.errors import EnvironmentFault
 from adaqn.replay.memory import require_memory
 from adaqn.runs.config import RunConfig, read_config
@@ -93,7 +92,7 @@ class RunSession:
         except EnvironmentFault as fault:
             if self.directory is None:
                 raise
-            where = shlex.quote(str(self.directory.path)) + trust_flag(self.config.env)
+            where = shlex.quote(str(self.directory.path))
             raise EnvironmentFault(
                 f"{fault}; the run so far is kept, and `adaqn resume {where}` goes on from its last checkpoint"
             ) from fault
