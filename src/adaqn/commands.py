@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import os
 import shlex
 import signal
 from collections.abc import Mapping
@@ -267,7 +268,7 @@ def evaluate(flags: argparse.Namespace) -> int:
 
     if flags.episodes < 1:
         raise UserError(f"--episodes must be at least 1, but got {flags.episodes}")
-    folder = flags.source if flags.source.is_dir() else flags.source.parent
+    folder = flags.source if os.path.isdir(flags.source) else flags.source.parent
     video = None
     if flags.video is not None:
         name = "best_video.mp4" if flags.best else "video.mp4"
@@ -292,7 +293,7 @@ def export(flags: argparse.Namespace) -> int:
     """`adaqn export`."""
     from adaqn.runs.export import policy_path
 
-    folder = flags.source if flags.source.is_dir() else flags.source.parent
+    folder = flags.source if os.path.isdir(flags.source) else flags.source.parent
     name = "best_policy.npz" if flags.best else "policy.npz"
     path = policy_path(folder / name if flags.output is None else flags.output)
     _require_free(path, flags.force)
@@ -307,12 +308,12 @@ def _agent(flags: argparse.Namespace) -> Model:
     source: Path = flags.source
     environment, trust_env = environment_of(flags), vars(flags).get("trust_env", False)
     if flags.best:
-        if not source.is_dir():
+        if not os.path.isdir(source):
             raise UserError(f"--best is for a run's directory, but {source} is not one")
         source = RunDirectory.open(source).best_model
         if not source.is_file():
             raise UserError(f"{flags.source} has no best model yet: {source.name} is written during training")
-    load = Model.from_run if source.is_dir() else Model.load
+    load = Model.from_run if os.path.isdir(source) else Model.load
     return load(source, environment, trust_env=trust_env)
 
 

@@ -15,8 +15,8 @@ class UserError(ValueError):
     """A mistake in what the user gave. The command line prints its message without a traceback."""
 
     def __str__(self) -> str:
-        """The message; the middle is left out of one that quotes a very long value."""
-        text = super().__str__()
+        """The message in one line; the middle is left out of one that quotes a very long value."""
+        text = " ".join(super().__str__().splitlines())
         return text if len(text) <= LONGEST_MESSAGE else f"{text[: LONGEST_MESSAGE - 500]} ... {text[-500:]}"
 
 

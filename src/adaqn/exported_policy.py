@@ -11,6 +11,7 @@ from __future__ import annotations
 import io
 import json
 import math
+import operator
 import os
 import zipfile
 from collections.abc import Callable
@@ -165,7 +166,7 @@ def convolve(x: np.ndarray, kernel: np.ndarray, stride: int, same: bool) -> np.n
 
 def _greedy(action: dict[str, Any]) -> tuple[Callable[[np.ndarray], np.ndarray], None]:
     """The action with the largest value, counted from the space's first; any number of outputs will do."""
-    start = int(action["start"])
+    start = np.int64(operator.index(action["start"]))
     return lambda outputs: start + outputs.argmax(axis=-1), None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -252,9 +253,9 @@ def space_from(given: SearchSpace | Mapping[str, Any] | str | Path) -> SearchSpa
     if not isinstance(given, str | Path):
         return SearchSpace.from_dict(given)
     path = Path(given)
-    if str(given) in named_spaces() and not path.is_file():
+    if str(given) in named_spaces() and not os.path.isfile(path):
         return SearchSpace.named(str(given))
-    if not path.is_file():
+    if not os.path.isfile(path):
         raise unknown_name("search space (and there is no such file)", str(given), named_spaces())
     return SearchSpace.from_dict(read_yaml(path))
 

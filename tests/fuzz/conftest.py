@@ -24,6 +24,12 @@ def _interrupted_before_the_end(trainer: Trainer) -> None:
         trainer.interrupt("SIGTERM")
 
 
+@pytest.fixture(autouse=True)
+def no_upload(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A damaged configuration may name a W&B project; nothing is sent anywhere."""
+    monkeypatch.setenv("WANDB_MODE", "disabled")
+
+
 @pytest.fixture(scope="session")
 def whole_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that was interrupted shortly before its end; no test changes it."""

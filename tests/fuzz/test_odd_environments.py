@@ -11,6 +11,7 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
+from gymnasium.envs.registration import EnvSpec
 
 from adaqn import AdaDQN, AdaSAC, Hyperparameters
 from adaqn.api import Model
@@ -167,9 +168,7 @@ def test_a_step_that_fails(odd: dict[str, Any], policy: Model) -> None:
 
 @pytest.mark.parametrize("error", [RuntimeError("closed"), OSError(5, "gone"), ValueError("two\nlines")], ids=repr)
 def test_a_close_that_raises_costs_nothing(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(
-        gymnasium.registry, "Odd-v0", gymnasium.envs.registration.EnvSpec("Odd-v0", lambda: Odd(close=error))
-    )
+    monkeypatch.setitem(gymnasium.registry, "Odd-v0", EnvSpec("Odd-v0", lambda: Odd(close=error)))
     assert outcome(lambda: AdaDQN("Odd-v0", **SETTINGS).trainer.environments.close()) is None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import resources
@@ -188,7 +189,7 @@ class RunConfig:
 def read_config(name_or_path: str | Path) -> dict[str, Any]:
     """The plain values of a YAML file, or of the preset with this name."""
     path = Path(name_or_path)
-    if path.is_file():
+    if os.path.isfile(path):  # `Path.is_file` raises for a name that is too long
         text = read_text(path)
     elif str(name_or_path) in presets():
         text = (resources.files("adaqn") / "presets" / f"{name_or_path}.yaml").read_text(encoding="utf-8")
@@ -256,7 +257,7 @@ def schedule_from(schedule: Any) -> tuple[Scheduled, ...]:
     """A schedule of hyperparameters from plain values, a YAML file, or as it is."""
     if isinstance(schedule, str | Path):
         path = Path(schedule)
-        if not path.is_file():
+        if not os.path.isfile(path):
             raise UserError(f"there is no file {path} with a schedule of hyperparameters")
         schedule = read_yaml(path)
     if isinstance(schedule, Mapping):

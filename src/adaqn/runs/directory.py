@@ -107,9 +107,9 @@ class RunDirectory:
     def open(cls, path: str | os.PathLike[str]) -> RunDirectory:
         """The directory of a run that exists."""
         directory = cls(Path(path))
-        if not directory.path.is_dir():
+        if not os.path.isdir(directory.path):
             raise UserError(f"there is no run directory {path}")
-        if not directory.config.is_file():
+        if not os.path.isfile(directory.config):
             raise UserError(f"{path} is not a run directory: it has no config.yaml")
         return directory
 
