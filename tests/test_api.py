@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -118,8 +120,10 @@ def test_an_environment_object_is_used_as_it_is(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="cannot be made a second time"):
         model.make_env()
     model.save(tmp_path / "object")
-    with pytest.raises(UserError, match="needs one again: pass env="):
-        AdaDQN.load(tmp_path / "object")
+    alone = AdaDQN.load(tmp_path / "object")
+    assert_equal_weights(alone, model)
+    with pytest.raises(UserError, match="cannot be made a second time; pass another one of its kind with env="):
+        alone.learn(100, reset_num_timesteps=False)
     assert_equal_weights(AdaDQN.load(tmp_path / "object", env=env), model)
 
 
@@ -246,7 +250,8 @@ def test_resume_and_from_run_in_python(tmp_path: Path) -> None:
         if trainer.clock.step == 230:
             trainer.interrupt("SIGTERM")
 
-    AdaDQN(env(), SMALL, **QUICK).learn(400, callback=stop_the_process, run_dir=tmp_path / "run")
+    with pytest.raises(SystemExit, match="143"):
+        AdaDQN(env(), SMALL, **QUICK).learn(400, callback=stop_the_process, run_dir=tmp_path / "run")
     looked_at = AdaDQN.from_run(tmp_path / "run", env=env())
     assert looked_at.num_timesteps == 230
     with pytest.raises(UserError, match="pass env="):
@@ -266,12 +271,14 @@ def test_from_the_agent_of_a_run_training_goes_on_in_new_episodes(stops_at: int,
             trainer.interrupt("SIGTERM")
 
     made = AdaDQN("CartPole-v1", SMALL, n_envs=n_envs, seed=1, **QUICK)
-    made.learn(400, callback=stop_the_process, run_dir=run_dir)
+    with contextlib.suppress(SystemExit):
+        made.learn(400, callback=stop_the_process, run_dir=run_dir)
     files = {path: path.read_bytes() for path in run_dir.rglob("*") if path.is_file()}
     model = AdaDQN.from_run(run_dir)
     trainer, updates, episodes = model.trainer, made.trainer.updates, made.trainer.episodes
     assert (model.num_timesteps, trainer.updates, trainer.replay.added) == (stops_at, updates, 0)
-    assert all(position.length > 0 for position in trainer.environments.position()), "all were in the midst of one"
+    positions = made.trainer.environments.position()
+    assert all(position.length > 0 for position in positions), "all were in the midst of one"
     # Nothing is learned until the buffer, which is empty, holds as much as at the start of a run.
     model.learn(QUICK["learning_starts"], reset_num_timesteps=False)
     assert (model.num_timesteps, trainer.updates) == (stops_at + 50, updates)
@@ -292,11 +299,40 @@ def test_a_loaded_agent_fills_its_buffer_before_it_learns(trained: AdaDQN, tmp_p
     assert loaded.trainer.updates == 10
 
 
+def test_save_replaces_an_agent_and_nothing_else(trained: AdaDQN, tmp_path: Path) -> None:
+    first = trained.save(tmp_path / "agent")
+    assert trained.save(tmp_path / "agent") == first
+    assert AdaDQN.load(first).num_timesteps == trained.num_timesteps
+    other = tmp_path / "weights.zip"
+    with zipfile.ZipFile(other, "w") as archive:
+        archive.writestr("policy.pth", b"of some other library")
+    (tmp_path / "link.zip").symlink_to(tmp_path / "nowhere")
+    before = other.read_bytes()
+    for name in ("weights", "link"):
+        with pytest.raises(UserError, match=rf"{name}.zip exists, but is no agent that adaqn saved, so it is not over"):
+            trained.save(tmp_path / name)
+    assert other.read_bytes() == before
+    assert AdaDQN.load(trained.save(other, force=True)).num_timesteps == trained.num_timesteps
+
+
+def test_export_replaces_a_policy_and_nothing_else(trained: AdaDQN, tmp_path: Path) -> None:
+    assert trained.export(tmp_path / "policy") == trained.export(tmp_path / "policy")
+    np.savez(tmp_path / "data.npz", mine=np.arange(3))
+    before = (tmp_path / "data.npz").read_bytes()
+    with pytest.raises(UserError, match=r"data.npz exists, but is no policy that adaqn exported, so it is not over"):
+        trained.export(tmp_path / "data")
+    assert (tmp_path / "data.npz").read_bytes() == before
+    trained.export(tmp_path / "data", force=True)
+    assert (tmp_path / "data.npz").read_bytes() == (tmp_path / "policy.npz").read_bytes()
+
+
 def test_load_for_another_environment_object(tmp_path: Path) -> None:
     model = AdaDQN("CartPole-v1", SMALL, env_kwargs={"max_episode_steps": 30}, n_envs=2, **QUICK)
     path = model.save(tmp_path / "agent")
     assert AdaDQN.load(path, env=gymnasium.make("CartPole-v1")).trainer.environments.count == 1
-    assert AdaDQN.load(path).trainer.environments.count == 2
+    loaded = AdaDQN.load(path).learn(60)
+    assert loaded.trainer.environments.count == 2
+    assert max(episode.length for episode in loaded.trainer.recent_episodes) <= 30
 
 
 def test_members_are_reported_with_the_losses_that_they_were_compared_by() -> None:
@@ -321,7 +357,7 @@ def test_a_diverged_member_is_warned_of_once() -> None:
 
 def test_mistakes_of_someone_who_knows_stable_baselines() -> None:
     with pytest.raises(UserError, match=r"learning_rate is a hyperparameter of each member: .*grid\(learning_rate="):
-        DQN("CartPole-v1", learning_rate=1e-3)
+        AdaDQN("CartPole-v1", learning_rate=1e-3)  # pyright: ignore[reportCallIssue]
     with pytest.raises(UserError, match="selection='random', but got selection='lowest'"):
         RandDQN("CartPole-v1", selection="lowest")
     image = gymnasium.spaces.Box(0, 255, (8, 8, 3), np.uint8)

@@ -412,6 +412,38 @@ def test_a_damaged_checkpoint_falls_back_to_the_one_before(
         assert_holds(CheckpointStore(tmp_path, SEGMENT), 100, 6)
 
 
+def test_a_segment_that_only_the_older_checkpoint_needs_is_not_missed(tmp_path: Path) -> None:
+    two_checkpoints(tmp_path)
+    (tmp_path / "segments/rows-000000000-000000004.zip").unlink()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert_holds(CheckpointStore(tmp_path, SEGMENT), 200, 15)
+
+
+@pytest.mark.parametrize("damage", [flip, os.unlink])
+def test_a_damaged_segment_that_both_need_is_named_and_the_agent_can_still_be_read(
+    tmp_path: Path, damage: Callable[[Path], None]
+) -> None:
+    store, replay = CheckpointStore(tmp_path, SEGMENT), new_replay()
+    for step, rows in ((100, 6), (200, 9)):
+        add_rows(replay, rows)
+        store.save(step, snapshot_of(step), replay)
+    shared = tmp_path / "segments/rows-000000000-000000004.zip"
+    whole = shared.read_bytes()
+    damage(shared)
+    with (
+        pytest.warns(UserWarning, match="cannot be used"),
+        pytest.raises(
+            CheckpointError,
+            match=rf"tried those of steps 100, 200\): .*{shared.name}.*share such segments .* still be evaluated",
+        ),
+    ):
+        CheckpointStore(tmp_path).load(new_replay())
+    assert_equal(CheckpointStore(tmp_path).load(None), snapshot_of(200))
+    shared.write_bytes(whole)
+    assert_holds(CheckpointStore(tmp_path), 200, 9)
+
+
 def test_a_segment_of_another_course_of_the_run_is_not_taken(tmp_path: Path) -> None:
     _, replay = two_checkpoints(tmp_path)
     rows = {name: np.zeros_like(array) for name, array in replay.rows(8, 12).items()}

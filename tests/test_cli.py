@@ -42,6 +42,15 @@ def test_grid_makes_the_product(tmp_path: Path) -> None:
     assert all(member["optimizer_options"] == {"eps": 1e-4} for member in members)
 
 
+def test_grid_has_convolutions(tmp_path: Path) -> None:
+    flags = ["train", "--quiet", "--env", "MinAtar/Breakout", "--steps", "60", "--learning-starts", "50"]
+    grid = ["convolutions=4k3s1,4k3s2+2k2s1,none", "hidden=8"]
+    assert main([*flags, "--run-dir", str(tmp_path / "run"), "--grid", *grid]) == 0
+    first, second = {"channels": 4, "kernel": 3, "stride": 1}, {"channels": 2, "kernel": 2, "stride": 1}
+    members = run_config(tmp_path / "run")["members"]
+    assert [member.get("convolutions") for member in members] == [[first], [first | {"stride": 2}, second], None]
+
+
 def test_config_file_with_overrides_repeats_the_run(tmp_path: Path) -> None:
     first, again, other = tmp_path / "first", tmp_path / "again", tmp_path / "other"
     main([*TRAIN, "--run-dir", str(first), "--grid", "hidden=8,12"])
@@ -167,6 +176,10 @@ def test_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         ([*TRAIN, "--grid", "optimizer.epz=1"], "optimizer 'adam' has no option 'epz'; did you mean 'eps'?"),
         ([*TRAIN, "--grid", "hidden=8x"], "such as 25x25, but got '8x'"),
         ([*TRAIN, "--grid", "hidden"], "--grid takes name=value,value pairs"),
+        ([*TRAIN, "--grid", "hidden=64,64"], "members 0 and 1 of this grid are equal"),
+        ([*TRAIN, "--grid", "hidden=64,64"], "one network of several layers is 64x64 on the command line"),
+        ([*TRAIN, "--grid", "convolutions=32c8s4"], "such as 32k8s4+64k4s2+64k3s1, or none, but got '32c8s4'"),
+        ([*TRAIN, "--grid", "convolutions=8k3s1"], "convolutions need image observations"),
         ([*TRAIN, "--grid", "loss=["], "the value of loss in --grid is not valid YAML"),
         ([*TRAIN, "--env-kwargs", "{a:"], "--env-kwargs is not valid YAML"),
         (["train", "--algo"], "(see `adaqn train --help`)"),
@@ -199,6 +212,7 @@ def test_files_with_mistakes(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 
     assert "has version 7, but this adaqn reads version 1" in message(version=7)
     assert "members is empty" in message(members=[])
+    assert "members 0 and 2 of this grid are equal" in message(members=None, grid={"hidden": [[8], [9], 8]})
     assert "did you mean 'steps'?" in message(stepz=1)
     assert "did you mean 'gamma'?" in message(settings={"gama": 0.9})
     assert "a member is a mapping" in message(members=["relu"])

@@ -18,6 +18,8 @@ FAULTS = {
     "raises": "raised OSError('the simulator is gone')",
     "nan reward": "reward",
     "nan observation": "observation",
+    "text reward": "returned the reward '1.0'",
+    "two ends": "for terminated in step 1",
 }
 
 
@@ -48,7 +50,12 @@ class Faulty(gymnasium.Env[Any, Any]):
             reward = math.nan
         if failing and Faulty.fault == "nan observation":
             observation = np.full(2, math.nan, np.float32)
-        return observation, reward, self.count == 10, False, {}
+        ended: Any = self.count == 10
+        if failing and Faulty.fault == "text reward":
+            reward = "1.0"
+        if failing and Faulty.fault == "two ends":
+            ended = np.array([True, False])
+        return observation, reward, ended, False, {}  # pyright: ignore[reportReturnType]
 
 
 @pytest.fixture(autouse=True)

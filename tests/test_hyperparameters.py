@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
 from adaqn.checks import count
 from adaqn.errors import UserError
@@ -17,6 +19,7 @@ from adaqn.hyperparameters import (
     OPTIMIZERS,
     Convolution,
     Hyperparameters,
+    convolutions_from_text,
     grid,
     members_from,
 )
@@ -44,8 +47,66 @@ def test_the_order_of_a_grid_is_that_of_its_columns() -> None:
     ]
 
 
-def test_values_may_repeat_in_a_grid() -> None:
-    assert grid(learning_rate=[1e-3, 1e-3]) == (Hyperparameters(learning_rate=1e-3),) * 2
+def test_a_list_may_repeat_members_and_a_grid_may_not() -> None:
+    twice = [Hyperparameters(hidden=(64,))] * 2
+    assert members_from(twice) == tuple(twice)
+    with pytest.raises(UserError) as caught:
+        grid(loss=["l1", "l2"], hidden=[(64,), 32, 64])
+    assert str(caught.value) == (
+        "members 0 and 2 of this grid are equal, but a grid names every value once (a list, members=[...], may repeat "
+        "members on purpose); one network of several layers is 64x64 on the command line, (64, 64) in Python"
+    )
+
+
+@pytest.mark.parametrize(
+    ("values", "equal", "hint"),
+    [
+        ({"learning_rate": [1e-3, "0.001"]}, "members 0 and 1", "on purpose)$"),
+        ({"learning_rate": [1e-3, 1e-4], "loss": ["l1", "l2", "l1"]}, "members 0 and 2", "on purpose)$"),
+        ({"optimizer.eps": [1.0, 2.0, 1]}, "members 0 and 2", "on purpose)$"),
+        ({"convolutions": [[Convolution(64, 3, 1)]] * 2}, "members 0 and 1", "64k3s1+64k3s1 on the command line"),
+    ],
+)
+def test_members_of_a_grid_that_come_out_equal_are_told(values: dict[str, Any], equal: str, hint: str) -> None:
+    end = re.escape(hint.removesuffix("$")) + ("$" if hint.endswith("$") else "")
+    with pytest.raises(UserError, match=f"^{equal} of this grid are equal.*{end}"):
+        grid(**values)
+
+
+def test_there_are_at_most_a_thousand_members() -> None:
+    assert len(grid(hidden=list(range(1, 101)), learning_rate=[n / 1000 for n in range(10)])) == 1_000
+    with pytest.raises(UserError, match=r"^this grid makes 1001 members, but there can be at most 1000$"):
+        grid(hidden=range(1, 1002))
+    # Told before the product is made, which would take all memory.
+    many = {f"optimizer.{letter}": range(1_000) for letter in "abcdef"}
+    with pytest.raises(UserError, match=f"^this grid makes 1{'0' * 18} members, but there can be at most 1000$"):
+        grid(**many)
+    with pytest.raises(UserError, match=r"^members has 1001 members, but there can be at most 1000$"):
+        members_from([Hyperparameters()] * 1001)
+
+
+LAYERS = st.builds(Convolution, *[st.integers(1, 2**40)] * 3)
+
+
+@given(st.lists(LAYERS, max_size=5))
+def test_convolutions_in_one_word_are_those_that_were_written(layers: list[Convolution]) -> None:
+    text = "+".join(f"{layer.channels}k{layer.kernel}s{layer.stride}" for layer in layers) or "none"
+    assert convolutions_from_text(text) == tuple(layers)
+
+
+@pytest.mark.parametrize("text", ["", "32", "32k8", "32c8s4", "32k8s4+", "32k8s4 64k4s2", "32k8s4x64k4s2", "-1k2s3"])
+def test_convolutions_that_cannot_be_read_are_told_with_an_example(text: str) -> None:
+    with pytest.raises(UserError) as caught:
+        convolutions_from_text(text)
+    assert str(caught.value) == (
+        "convolutions are written as channels, k and kernel, s and stride, joined by +, such as 32k8s4+64k4s2+64k3s1, "
+        f"or none, but got {text!r}"
+    )
+
+
+def test_a_convolution_in_one_word_is_checked_as_any_other() -> None:
+    with pytest.raises(UserError, match="convolution stride must be a whole number of at least 1, but got 0"):
+        convolutions_from_text("32k8s0")
 
 
 def test_a_grid_without_columns_is_its_base() -> None:

@@ -145,7 +145,9 @@ def test_interrupted_and_resumed_in_python(trained: tuple[AdaSAC, Path], tmp_pat
         if trainer.clock.step == 237:
             trainer.interrupt("SIGTERM")
 
-    AdaSAC("Pendulum-v1", SMALL, seed=3, **QUICK).learn(400, callback=stop_the_process, run_dir=tmp_path / "run")
+    model = AdaSAC("Pendulum-v1", SMALL, seed=3, **QUICK)
+    with pytest.raises(SystemExit, match="143"):
+        model.learn(400, callback=stop_the_process, run_dir=tmp_path / "run")
     assert AdaSAC.from_run(tmp_path / "run").num_timesteps == 237
     resumed = AdaSAC.resume(tmp_path / "run")
     assert isinstance(resumed, AdaSAC)
@@ -192,7 +194,7 @@ def test_variants_are_selection_rules_and_numbers_of_members() -> None:
         (lambda: AdaSAC("Pendulum-v1", SMALL[:1]), "needs at least 2 members, but got 1"),
         (lambda: AdaSAC("CartPole-v1"), "must be a Box, but it is a Discrete; .* DQN family"),
         (lambda: DQN("Pendulum-v1"), "must be Discrete, but it is a Box; .* SAC family"),
-        (lambda: AdaSAC("Pendulum-v1", learning_rate=1e-3), "learning_rate is a hyperparameter of each member"),
+        (lambda: AdaSAC("Pendulum-v1", learning_rate=1e-3), "learning_rate is a hyperparameter of each member"),  # pyright: ignore[reportCallIssue]
         (lambda: RandSAC("Pendulum-v1", selection="lowest"), "selection='random', but got selection='lowest'"),
     ):
         with pytest.raises(UserError, match=sentence):

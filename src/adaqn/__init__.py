@@ -6,10 +6,33 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from adaqn.api import DEHB, DQN, SAC, SEARL, AdaDQN, AdaDQNMax, AdaSAC, RandDQN, RandomSearch, RandSAC
+    from adaqn.api import (
+        DEHB,
+        DQN,
+        SAC,
+        SEARL,
+        TD3,
+        AdaDQN,
+        AdaDQNMax,
+        AdaSAC,
+        AdaTD3,
+        RandDQN,
+        RandomSearch,
+        RandSAC,
+        RandTD3,
+    )
+    from adaqn.errors import UserError
     from adaqn.hyperparameters import Convolution, Hyperparameters, grid
     from adaqn.runs.config import RunConfig
     from adaqn.space import SearchSpace
+    from adaqn.training.callbacks import (
+        BaseCallback,
+        CallbackList,
+        CheckpointCallback,
+        EvalCallback,
+        StopTrainingOnReturn,
+        StopTrainingOnRewardThreshold,
+    )
     from adaqn.training.evaluation import evaluate_policy
 
 __version__ = "0.1.0"
@@ -19,17 +42,27 @@ _HOMES = {
     "AdaDQN": "adaqn.api",
     "AdaDQNMax": "adaqn.api",
     "AdaSAC": "adaqn.api",
+    "AdaTD3": "adaqn.api",
+    "BaseCallback": "adaqn.training.callbacks",
+    "CallbackList": "adaqn.training.callbacks",
+    "CheckpointCallback": "adaqn.training.callbacks",
     "Convolution": "adaqn.hyperparameters",
     "DEHB": "adaqn.api",
     "DQN": "adaqn.api",
+    "EvalCallback": "adaqn.training.callbacks",
     "Hyperparameters": "adaqn.hyperparameters",
     "RandDQN": "adaqn.api",
     "RandSAC": "adaqn.api",
+    "RandTD3": "adaqn.api",
     "RandomSearch": "adaqn.api",
     "RunConfig": "adaqn.runs.config",
     "SAC": "adaqn.api",
     "SEARL": "adaqn.api",
     "SearchSpace": "adaqn.space",
+    "TD3": "adaqn.api",
+    "StopTrainingOnReturn": "adaqn.training.callbacks",
+    "StopTrainingOnRewardThreshold": "adaqn.training.callbacks",
+    "UserError": "adaqn.errors",
     "evaluate_policy": "adaqn.training.evaluation",
     "grid": "adaqn.hyperparameters",
 }
@@ -39,22 +72,38 @@ __all__ = [
     "DQN",
     "SAC",
     "SEARL",
+    "TD3",
     "AdaDQN",
     "AdaDQNMax",
     "AdaSAC",
+    "AdaTD3",
+    "BaseCallback",
+    "CallbackList",
+    "CheckpointCallback",
     "Convolution",
+    "EvalCallback",
     "Hyperparameters",
     "RandDQN",
     "RandSAC",
+    "RandTD3",
     "RandomSearch",
     "RunConfig",
     "SearchSpace",
+    "StopTrainingOnReturn",
+    "StopTrainingOnRewardThreshold",
+    "UserError",
     "evaluate_policy",
     "grid",
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'adaqn' has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOMES[name]), name)
+if not TYPE_CHECKING:  # which would take every name for one that exists
+
+    def __getattr__(name: str) -> Any:
+        if name not in _HOMES:
+            raise AttributeError(f"module 'adaqn' has no attribute {name!r}")
+        return getattr(importlib.import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

@@ -1,4 +1,12 @@
-"""The checkpoints of a run: the newest two, and the replay rows that they share, in segments that are written once."""
+"""The checkpoints of a run: the newest two, and the replay rows that they share, in segments that are written once.
+
+What damage can be survived: a checkpoint file that is torn, damaged or missing, and a segment that only one of the two
+checkpoints needs, leave the other one to go on from. A damaged segment that both need disables both. A copy of its own
+for each checkpoint would heal that, but a full buffer of Atari frames has 7 GB, which would have to be held twice and
+written again with every checkpoint; and as a segment is never touched after it was written, synced and renamed into
+place, only hardware or somebody's hand can damage it. The agent, its clock and its generators are in each checkpoint
+file, so evaluating, exporting and `from_run` still work: only the rows to go on from are lost.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from adaqn.errors import CheckpointError, UserError
+from adaqn.errors import CheckpointError, writing
 from adaqn.replay.protocol import Replay
 from adaqn.snapshot import Snapshot, opened, read_arrays, read_head, read_snapshot, write_snapshot
 
@@ -55,10 +63,8 @@ class CheckpointStore:
 
     def save(self, step: int, snapshot: Snapshot, replay: Replay) -> None:
         """Make this the newest checkpoint; a file of a later step was torn or abandoned, and is deleted."""
-        try:
+        with writing(self._directory):
             self._segment_directory.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise UserError(f"cannot write {self._directory}: {error.strerror or error}") from error
         tail_first = self._write_full_segments(replay)
         tail = replay.rows(tail_first, replay.added)
         meta = {
@@ -71,13 +77,15 @@ class CheckpointStore:
         arrays = {f"state/{name}": array for name, array in snapshot.arrays.items()}
         arrays |= {f"tail/{name}": array for name, array in tail.items()}
         write_snapshot(self._path(step), Snapshot(arrays, meta), kind="checkpoint")
-        self._clean(newest=step)
+        with writing(self._directory):
+            self._clean(newest=step)
 
     def load(self, replay: Replay | None) -> Snapshot:
         """The newest whole checkpoint; its rows go into the given empty replay, without one they stay."""
         if replay is not None and replay.added:
             raise ValueError(f"a checkpoint needs an empty replay to restore, this one has {replay.added} rows")
         steps = self.steps()
+        lost_rows: _LostRows | None = None
         for step in reversed(steps):
             try:
                 checkpoint = self._read_checkpoint(step)
@@ -87,6 +95,7 @@ class CheckpointStore:
                     self._read_segment(segment)
             except CheckpointError as error:
                 self._refused.add(step)
+                lost_rows = lost_rows or (error if isinstance(error, _LostRows) else None)
                 warnings.warn(f"the checkpoint of step {step} cannot be used: {error}", stacklevel=2)
                 continue
             for segment in checkpoint.segments:
@@ -95,7 +104,33 @@ class CheckpointStore:
             self._segments = checkpoint.segments
             return checkpoint.snapshot
         tried = f" that is whole (tried those of steps {', '.join(map(str, steps))})" if steps else ""
+        if lost_rows is not None:
+            tried += (
+                f": {lost_rows}, and checkpoints share such segments of the replay buffer; put the file back from a "
+                "copy to resume, or use the agent as it is: it can still be evaluated and exported"
+            )
         raise CheckpointError(f"there is no checkpoint in {self._directory}{tried}")
+
+    def save_end(self, step: int, snapshot: Snapshot) -> None:
+        """Keep the state at the end of the run, without its replay, beside the checkpoint of its last step."""
+        write_snapshot(self._end, Snapshot(snapshot.arrays, {"step": step, "snapshot": snapshot.meta}), kind="end")
+
+    def load_newest_state(self) -> Snapshot:
+        """The newest state without its replay: that of the end, if the run has one, or of the newest checkpoint."""
+        if self._end.exists():
+            try:
+                arrays, meta = read_snapshot(self._end, kind="end")
+                step, snapshot = int(meta["step"]), Snapshot(arrays, dict(meta["snapshot"]))
+            except (CheckpointError, KeyError, TypeError, ValueError) as error:
+                warnings.warn(f"the state at the end of the run cannot be used: {error}", stacklevel=2)
+            else:
+                if step >= max(self.steps(), default=0):  # else the run has been extended since
+                    return snapshot
+        return self.load(replay=None)
+
+    @property
+    def _end(self) -> Path:
+        return self._directory / "end.zip"
 
     @property
     def _segment_directory(self) -> Path:
@@ -140,12 +175,15 @@ class CheckpointStore:
 
     def _read_segment(self, segment: Segment) -> dict[str, np.ndarray]:
         path = self._segment_directory / segment.name
-        with opened(path) as archive:
-            head, digest = read_head(archive, path, kind="segment")
-            if digest != segment.digest:
-                raise CheckpointError(f"{path} is not the segment that the checkpoint was written with")
-            rows = read_arrays(archive, path, head)
-        _check_row_count(path, rows, segment.last - segment.first)
+        try:
+            with opened(path) as archive:
+                head, digest = read_head(archive, path, kind="segment")
+                if digest != segment.digest:
+                    raise CheckpointError(f"{path} is not the segment that the checkpoint was written with")
+                rows = read_arrays(archive, path, head)
+            _check_row_count(path, rows, segment.last - segment.first)
+        except CheckpointError as error:
+            raise _LostRows(str(error)) from error
         return rows
 
     def _clean(self, newest: int) -> None:
@@ -165,6 +203,10 @@ class CheckpointStore:
                 break
         _delete_others(self._directory, r"step-\d{9,}\.zip", checkpoints)
         _delete_others(self._segment_directory, r"rows-\d{9,}-\d{9,}\.zip", needed)
+
+
+class _LostRows(CheckpointError):
+    """A segment cannot be used, though the checkpoint that names it can be read."""
 
 
 class _Checkpoint(NamedTuple):

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from adaqn.errors import UserError, unknown_name
+from adaqn.limits import most
 
 Check = Callable[[str, Any], Any]  # (name of the setting, given value) -> value
 
@@ -22,8 +23,8 @@ def number(what: str, given: object, low: float = -math.inf, high: float = math.
     return value
 
 
-def count(what: str, given: object, low: int = 0) -> int:
-    """The given value as a whole number of at least `low`."""
+def count(what: str, given: object, low: int = 0, high: int | None = None) -> int:
+    """The given value as a whole number of at least `low` and at most `high`."""
     # A whole number stays one: as a float, the last digits of a large seed would be lost.
     if isinstance(given, int) and not isinstance(given, bool) and abs(given) < 2**63:
         value: float = given
@@ -31,12 +32,14 @@ def count(what: str, given: object, low: int = 0) -> int:
         value = number(what, given)
     if value != int(value) or value < low:
         raise UserError(f"{what} must be a whole number of at least {low}, but got {given!r}")
+    if high is not None and value > high:
+        raise UserError(f"{what} must be a whole number of at most {high}, but got {given!r}")
     return int(value)
 
 
 def at_least(low: int) -> Check:
-    """A whole number of at least `low`."""
-    return lambda name, given: count(name, given, low)
+    """A whole number of at least `low`, and at most the limit that a setting of this name has."""
+    return lambda name, given: count(name, given, low, most(name))
 
 
 def between(low: float, high: float = math.inf) -> Check:

@@ -11,7 +11,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
+from adaqn.environment_flags import add_flags_for_a_run, modules_found_here
 from adaqn.errors import UserError, nearest
+from adaqn.printing import complain, occupy_closed_streams, settle_output
 
 
 class _Parser(argparse.ArgumentParser):
@@ -33,27 +35,42 @@ class _Parser(argparse.ArgumentParser):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; the exit status is 0, 1 after a user's mistake, 130 or 143 after an interruption."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
+    occupy_closed_streams()
+    status, lost = _guarded(arguments), settle_output()
+    # Training does not depend on who reads of it, but what other commands print is all they do.
+    if lost is None or status != 0 or arguments[:1] in (["train"], ["resume"]):
+        return status
+    complain(f"adaqn: standard output: {lost.strerror or lost}")
+    return 128 + signal.SIGPIPE if isinstance(lost, BrokenPipeError) else 1
+
+
+def _guarded(arguments: list[str]) -> int:
+    """The exit status of a command; every mistake and every fault of the system is one sentence."""
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), modules_found_here():
             warnings.showwarning = _show_warning
             return _dispatch(arguments)
     except UserError as error:
-        print(f"adaqn: {error}", file=sys.stderr)
+        complain(f"adaqn: {error}")
         return 1
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
     except BrokenPipeError:
-        # The reader of our output went away; there is nobody left to tell.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 128 + signal.SIGPIPE
+        return 128 + signal.SIGPIPE  # the reader of our output went away; there is nobody left to tell
+    except OSError as error:
+        complain(f"adaqn: the system refused to write or read: {error}")
+        return 1
+    except MemoryError as error:
+        complain(f"adaqn: there is not enough memory{f': {error}' if str(error) else ''}")
+        return 1
 
 
 _COMMANDS = {
     "train": "train an agent that tunes itself",
-    "resume": "go on with a run that was interrupted",
-    "evaluate": "play episodes with a trained agent, and film them if you like",
+    "resume": "continue a run that was interrupted, or extend a finished one",
+    "evaluate": "evaluate a trained agent, and record a video if asked to",
     "schedule": "turn the history of a run's target member into a schedule of hyperparameters",
-    "picture": "draw a run: learning curve, losses, which member was target when",
+    "picture": "plot a run: learning curve, losses, and which member was the target when",
     "export": "write the policy to a file that needs only NumPy to run",
 }
 
@@ -101,17 +118,19 @@ def _train(arguments: list[str]) -> int:
     peek = _Parser(prog="adaqn train", add_help=False)
     peek.add_argument("--config")
     peek.add_argument("--algo")
+    peek.add_argument("--base")
     early, _ = peek.parse_known_args(arguments)
-    base = commands.base_values(early.config, early.algo)
+    base = commands.base_values(early.config, early.algo, early.base)
 
     parser = _Parser(
         prog="adaqn train",
-        description="Train an agent. Everything can be given in a YAML file (--config) and overridden here.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        description="Train an agent. All options can also be set in a YAML file (--config); those given here take "
+        f"precedence. The settings below are those of {base['algo']}: `adaqn train --algo NAME --help` shows those of "
+        "another algorithm.",
         allow_abbrev=False,
     )
     run = parser.add_argument_group("the run")
-    run.add_argument("--config", metavar="FILE", default=argparse.SUPPRESS, help="a YAML file or the name of a preset")
+    run.add_argument("--config", metavar="FILE", default=argparse.SUPPRESS, help="YAML file, or name of a preset")
     commands.add_run_flags(run, base)
     members = parser.add_argument_group("the members")
     members.add_argument(
@@ -119,43 +138,72 @@ def _train(arguments: list[str]) -> int:
         nargs="+",
         metavar="NAME=V,V",
         default=argparse.SUPPRESS,
-        help="hyperparameters and their values; the members are all combinations, "
-        "for example: hidden=100x100,200x200 learning_rate=3e-4,1e-3 optimizer.eps=1e-8,1e-4",
+        help="values of hyperparameters; the members are all their combinations, "
+        "for example: hidden=100x100,200x200 learning_rate=3e-4,1e-3 optimizer.eps=1e-8,1e-4 or, for images, "
+        "convolutions=32k8s4+64k4s2+64k3s1,16k3s1 (channels, kernel, stride of each layer)",
     )
     commands.add_member_flags(members)
-    commands.add_settings_flags(parser.add_argument_group("settings of the algorithm"), base)
+    commands.add_settings_flags(parser.add_argument_group(f"settings of {base['algo']}"), base)
     output = parser.add_argument_group("output")
-    output.add_argument("--run-dir", metavar="DIR", default=None, help="where the run is written (default: nowhere)")
-    output.add_argument("--force", action="store_true", help="overwrite a run that exists in DIR")
+    output.add_argument(
+        "--run-dir", metavar="DIR", default=None, help="directory of the run (default: nothing is saved)"
+    )
+    output.add_argument("--force", action="store_true", help="overwrite an existing run in DIR")
     output.add_argument("--quiet", action="store_true", help="print nothing but errors")
     return commands.train(base, parser.parse_strictly(arguments))
 
 
 def _resume(arguments: list[str]) -> int:
-    parser = _Parser(prog="adaqn resume", description="Go on with a run that was interrupted, exactly where it was.")
+    parser = _Parser(
+        prog="adaqn resume",
+        description="Continue a run that was interrupted, exactly where it stopped, or give a run another end.",
+    )
     parser.add_argument("run_dir", metavar="DIR", type=Path, help="the run's directory")
+    parser.add_argument(
+        "--steps",
+        type=int,
+        metavar="N",
+        help="train until N environment steps have been taken, also if the run is finished (default: as it was begun); "
+        "schedules that last until the end of the run keep the end they had",
+    )
+    parser.add_argument(
+        "--stretch-schedules", action="store_true", help="with --steps: from here on, they refer to the new end"
+    )
     parser.add_argument("--quiet", action="store_true", help="print nothing but errors")
+    add_flags_for_a_run(parser)
+    _add_trust_flag(parser)
     parsed = parser.parse_strictly(arguments)
     _use_one_thread()
     from adaqn import commands
 
-    return commands.resume(parsed.run_dir, quiet=parsed.quiet)
+    return commands.resume(
+        parsed.run_dir,
+        quiet=parsed.quiet,
+        steps=parsed.steps,
+        stretch_schedules=parsed.stretch_schedules,
+        environment=commands.environment_of(parsed),
+        trust_env=parsed.trust_env,
+    )
 
 
 def _evaluate(arguments: list[str]) -> int:
-    parser = _Parser(prog="adaqn evaluate", description="Play episodes with a trained agent.")
+    parser = _Parser(prog="adaqn evaluate", description="Evaluate a trained agent.")
     parser.add_argument("source", metavar="DIR|FILE", type=Path, help="a run's directory, or a saved agent")
-    parser.add_argument("--episodes", type=int, default=10, help="how many (default: 10)")
-    parser.add_argument("--seed", type=int, default=0, help="decides where episodes start (default: 0)")
+    _add_best(parser)
+    parser.add_argument("--episodes", type=int, default=10, help="number of episodes (default: 10)")
+    parser.add_argument("--seed", type=int, default=0, help="random seed of the episodes (default: 0)")
     parser.add_argument(
         "--video",
         nargs="?",
         type=Path,
         const=Path(""),
         metavar="FILE",
-        help="film the first episode to FILE, .mp4 or .gif (default: video.mp4 in the run's directory)",
+        help="record the first episode to FILE, .mp4 or .gif (default: video.mp4 in the run's directory, "
+        "best_video.mp4 with --best)",
     )
     parser.add_argument("--force", action="store_true", help="overwrite FILE if it exists")
+    add_flags_for_a_run(parser)
+    _add_trust_flag(parser)
     parsed = parser.parse_strictly(arguments)
     _use_one_thread()
     from adaqn import commands
@@ -163,10 +211,18 @@ def _evaluate(arguments: list[str]) -> int:
     return commands.evaluate(parsed)
 
 
+def _add_trust_flag(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--trust-env", action="store_true", help="import the module that the run names in its environment's id"
+    )
+
+
 def _picture(arguments: list[str]) -> int:
-    parser = _Parser(prog="adaqn picture", description="Draw a run to a PNG file.")
+    parser = _Parser(prog="adaqn picture", description="Plot a run to an image file.")
     parser.add_argument("run_dir", metavar="DIR", type=Path, help="the run's directory")
-    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="default: picture.png in DIR, drawn anew")
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="FILE", help="default: picture.png in DIR, which is replaced"
+    )
     parser.add_argument("--force", action="store_true", help="overwrite FILE if it exists")
     parsed = parser.parse_strictly(arguments)
     from adaqn.analysis.picture import draw_run
@@ -178,13 +234,30 @@ def _picture(arguments: list[str]) -> int:
 def _export(arguments: list[str]) -> int:
     parser = _Parser(prog="adaqn export", description="Write the learned policy to a file that needs only NumPy.")
     parser.add_argument("source", metavar="DIR|FILE", type=Path, help="a run's directory, or a saved agent")
-    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="default: policy.npz in the directory")
+    _add_best(parser)
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        metavar="FILE",
+        help="default: policy.npz in the directory, best_policy.npz with --best",
+    )
     parser.add_argument("--force", action="store_true", help="overwrite FILE if it exists")
+    add_flags_for_a_run(parser)
     parsed = parser.parse_strictly(arguments)
     _use_one_thread()
     from adaqn import commands
 
     return commands.export(parsed)
+
+
+def _add_best(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--best",
+        action="store_true",
+        help="use the run's best model: the one with the highest return in an evaluation or, without evaluations, in "
+        "the last 10 training episodes (default: the last model)",
+    )
 
 
 def _schedule(arguments: list[str]) -> int:
@@ -209,7 +282,7 @@ def _use_one_thread() -> None:
 
 
 def _show_warning(message: Any, *_: Any, **__: Any) -> None:
-    print(f"adaqn: warning: {message}", file=sys.stderr)
+    complain(f"adaqn: warning: {message}")
 
 
 if __name__ == "__main__":

@@ -1,50 +1,63 @@
-"""What the commands do, once argv has been read."""
+"""What the commands do, once argv has been read.
+
+JAX and Gymnasium are imported by what a command does and not by its flags, so that `adaqn train --help` is quick.
+"""
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
+import os
 import shlex
 import signal
-import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from adaqn.agents.registry import algorithm, algorithm_names
-from adaqn.analysis.video import checked_video_path, record_video
-from adaqn.api import Model, open_run
+from adaqn.environment_flags import add_environment_flags
 from adaqn.errors import UserError
-from adaqn.hyperparameters import grid, layers_from_text
-from adaqn.runs.config import RunConfig, as_mapping, read_config, yaml_value
-from adaqn.runs.export import policy_path
-from adaqn.runs.session import Output, RunSession
-from adaqn.space import named_spaces
-from adaqn.training.evaluation import evaluate_policy
+from adaqn.files import yaml_value
+from adaqn.hyperparameters import convolutions_from_text, grid, layers_from_text
+from adaqn.printing import fitting, say
+from adaqn.runs.config import RunConfig, as_mapping, read_config
+from adaqn.runs.directory import RunDirectory
+from adaqn.space import SearchSpace, named_spaces
+
+if TYPE_CHECKING:
+    from adaqn.api import Model
+    from adaqn.envs.source import EnvironmentOverride
+    from adaqn.runs.session import RunSession
 
 _RUN_FLAGS = {
-    "env": (str, "the environment's Gymnasium id"),
-    "algo": (str, "the algorithm"),
+    "env": (str, "Gymnasium id of the environment"),
+    "algo": (str, "algorithm"),
+    "base": (str, "algorithm that random-search and dehb try: dqn, sac or td3 (default: dqn)"),
     "steps": (int, "environment steps to train for"),
-    "seed": (int, "decides everything that is random"),
-    "n_envs": (int, "environments that are stepped side by side"),
-    "log_interval": (int, "steps between two rows of progress.csv"),
-    "checkpoint_interval": (int, "steps between two checkpoints"),
-    "eval_interval": (int, "steps between two evaluations (default: none)"),
-    "eval_episodes": (int, "episodes of an evaluation"),
+    "horizon": (int, "end that schedules lasting until the end of the run refer to (default: the steps)"),
+    "seed": (int, "random seed of the run"),
+    "n_envs": (int, "environments stepped in parallel"),
+    "log_interval": (int, "steps between rows of progress.csv"),
+    "checkpoint_interval": (int, "steps between checkpoints"),
+    "eval_interval": (int, "steps between evaluations (default: no evaluations)"),
+    "eval_episodes": (int, "episodes per evaluation"),
     "wandb_project": (str, "also log to this Weights & Biases project"),
 }
 
 
-def base_values(config: str | None, algo: str | None) -> dict[str, Any]:
+_METAVARS = {"env": "ID", "env_kwargs": "YAML", "space": "NAME|FILE", "schedule": "FILE"}
+
+
+def base_values(config: str | None, algo: str | None, base: str | None) -> dict[str, Any]:
     """What the file or preset says, and the algorithm that the rest of the command line is about."""
     values = read_config(config) if config is not None else {}
     values.setdefault("algo", "adadqn" if algo is None else algo)
     values["settings"] = as_mapping("settings", values.get("settings"))
-    before = algorithm(values["algo"])
-    if algo is not None and algo != values["algo"]:
+    before = algorithm(values["algo"], values.get("base"))
+    if (algo is not None and algo != values["algo"]) or (base is not None and base != values.get("base")):
         # What makes the file's algorithm, or the one asked for, is not a value that the file chose.
-        after = algorithm(algo)
+        algo = values["algo"] if algo is None else algo
+        after = algorithm(algo, base)
         # Nor can the other algorithm use what only the file's has: settings, a space, members to start from.
         lost = {f.name for f in dataclasses.fields(before.settings)} - {
             f.name for f in dataclasses.fields(after.settings)
@@ -56,7 +69,7 @@ def base_values(config: str | None, algo: str | None) -> dict[str, Any]:
         if after.base is not None:
             values.pop("members", None)
             values.pop("grid", None)
-        values["algo"] = algo
+        values |= {"algo": algo, "base": base}
     return values
 
 
@@ -69,29 +82,52 @@ def add_run_flags(group: Any, base: Mapping[str, Any]) -> None:
         value = base.get(name, defaults[name])
         shown = "" if value in (None, dataclasses.MISSING) else f" (default: {value})"
         _add_flag(group, name, kind, text + shown)
-    _add_flag(group, "env_kwargs", str, "arguments of the environment, as YAML: '{continuous: false}'")
+    add_environment_flags(group)
+
+
+def environment_of(flags: argparse.Namespace) -> EnvironmentOverride:
+    """What the command line says about the environment of a run that exists."""
+    from adaqn.envs.source import EnvironmentOverride
+
+    given = vars(flags)
+    kwargs = given.get("env_kwargs")
+    return EnvironmentOverride(
+        env=given.get("env"),
+        kwargs=None if kwargs is None else as_mapping("--env-kwargs", yaml_value("--env-kwargs", kwargs)),
+        wrappers=given.get("wrappers"),
+        imports=given.get("imports", ()),
+    )
 
 
 def add_member_flags(group: Any) -> None:
     """Where members come from, besides --grid."""
     names = ", ".join(named_spaces())
     _add_flag(group, "space", str, f"draw members from a space and let them move through it: {names}, or a YAML file")
+    _add_flag(group, "member", int, "train this member of the file or preset alone, numbered from 0 as in its table")
     _add_flag(group, "schedule", str, "a YAML file with the hyperparameters of a dqn over time (see adaqn schedule)")
 
 
 def add_settings_flags(group: Any, base: Mapping[str, Any]) -> None:
     """A flag for each setting of the algorithm."""
-    chosen = algorithm(base["algo"])
+    chosen = algorithm(base["algo"], base.get("base"))
     given = {**chosen.overrides, **base["settings"]}
     for field in dataclasses.fields(chosen.settings):
         value = given.get(field.name, field.default)
-        shown = "" if value is None else f" (default: {value})"
-        kind = {"int": int, "float": float, "str": str, "bool": _boolean, "tuple[str,": str}[
-            str(field.type).split(" ")[0]
-        ]
+        text, own, default = field.metadata["help"].partition(" (default: ")
+        if value is not None:
+            own, default = " (default: ", f"{_shown(value)})"
+        kinds = {"int": int, "float": float, "str": str, "bool": _boolean, "tuple[str,": str}
+        kind = kinds[str(field.type).split(" ")[0]]
         choices = field.metadata["choices"]
         names = f": {', '.join(choices())}" if choices else ""
-        _add_flag(group, field.name, kind, field.metadata["help"] + names + shown)
+        _add_flag(group, field.name, kind, text + names + own + default)
+
+
+def _shown(value: Any) -> str:
+    """A default as it is written on the command line."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return ",".join(value) if isinstance(value, (tuple, list)) else str(value)
 
 
 def _boolean(text: str) -> bool:
@@ -102,7 +138,7 @@ def _boolean(text: str) -> bool:
 
 
 def _add_flag(group: Any, name: str, kind: Any, text: str) -> None:
-    metavar = {int: "N", float: "X", str: "NAME", _boolean: "true|false"}[kind]
+    metavar = _METAVARS.get(name) or {int: "N", float: "X", str: "NAME", _boolean: "true|false"}[kind]
     group.add_argument(
         f"--{name.replace('_', '-')}",
         type=kind,
@@ -114,12 +150,16 @@ def _add_flag(group: Any, name: str, kind: Any, text: str) -> None:
 
 def train(base: dict[str, Any], flags: argparse.Namespace) -> int:
     """`adaqn train`."""
+    from adaqn.api import Model
+    from adaqn.runs.session import Output, RunSession
+
     source = vars(flags).get("config", "the command line")
-    config = RunConfig.from_dict(_with_flags(base, vars(flags)), source)
+    values = _with_flags(base, vars(flags))
+    config = RunConfig.from_dict(values, source)
     if config.env is None:
         raise UserError("no environment was given; say --env ID or name it in the file")
     model = Model.from_config(config)
-    output = Output(console=not flags.quiet)
+    output = Output(console=not flags.quiet, notes=notes(values, config))
     if flags.run_dir is None:
         session = RunSession(config, model.trainer, output, directory=None)
     else:
@@ -127,15 +167,23 @@ def train(base: dict[str, Any], flags: argparse.Namespace) -> int:
     return _run(session, model)
 
 
+def notes(values: Mapping[str, Any], config: RunConfig) -> tuple[str, ...]:
+    """What was chosen for the user and cannot be seen in the table of the members."""
+    if values.get("space") is not None or config.space is None:
+        return ()
+    (name,) = (name for name in named_spaces() if SearchSpace.named(name) == config.space)
+    return (f"No space was given: members come from the space '{name}', which fits these observations (see --space).",)
+
+
 def _run(session: RunSession, model: Model) -> int:
     session.run([], model=model)
-    if not session.trainer.interrupted:
+    if not session.trainer.interrupted or session.finished:  # an interruption can come too late to be one
         return 0
     reason = session.trainer.stop_reason or ""
     message = f"interrupted by {reason} at step {session.trainer.clock.step}"
     if session.directory is not None:
-        message += f"; go on with: adaqn resume {shlex.quote(str(session.directory.path))}"
-    print(message)
+        message += f"; continue with: adaqn resume {shlex.quote(str(session.directory.path))}"
+    say(message)
     return 128 + signal.Signals[reason].value
 
 
@@ -147,12 +195,24 @@ def _with_flags(base: dict[str, Any], flags: dict[str, Any]) -> dict[str, Any]:
     values |= {name: value for name, value in flags.items() if name in _RUN_FLAGS}
     if "env_kwargs" in flags:
         values["env_kwargs"] = yaml_value("--env-kwargs", flags["env_kwargs"])
-    values |= {name: flags[name] for name in ("space", "schedule") if name in flags}
+    values |= {name: flags[name] for name in ("space", "schedule", "wrappers") if name in flags}
+    if "imports" in flags:
+        from adaqn.envs.wrapping import modules_from
+
+        values["imports"] = [*modules_from(values.get("imports")), *flags["imports"]]
     if "schedule" in flags:
-        values = {name: value for name, value in values.items() if name not in ("members", "grid")}
+        values = {name: value for name, value in values.items() if name not in ("members", "grid", "member")}
     if "grid" in flags:
+        if "member" in flags:
+            raise UserError(
+                "--member picks one of the members of a file or preset, but --grid replaces them: leave one of the "
+                "two out"
+            )
         values.pop("grid", None)
+        values.pop("member", None)
         values["members"] = [member.to_dict() for member in grid(**_columns(flags["grid"]))]
+    if "member" in flags:
+        values["member"] = flags["member"]
     return values
 
 
@@ -170,56 +230,101 @@ def _columns(pairs: list[str]) -> dict[str, list[Any]]:
 
 
 def _value(name: str, text: str) -> Any:
-    return layers_from_text(text) if name == "hidden" else yaml_value(f"the value of {name} in --grid", text)
+    written = {"hidden": layers_from_text, "convolutions": convolutions_from_text}
+    return written[name](text) if name in written else yaml_value(f"the value of {name} in --grid", text)
 
 
-def resume(run_dir: Path, quiet: bool) -> int:
+def resume(
+    run_dir: Path,
+    quiet: bool,
+    steps: int | None = None,
+    stretch_schedules: bool = False,
+    environment: EnvironmentOverride | None = None,
+    trust_env: bool = False,
+) -> int:
     """`adaqn resume`."""
-    session, model = open_run(run_dir, None, Output(console=not quiet))
+    from adaqn.api import open_run
+    from adaqn.runs.session import Output
+
+    _refuse_other_environment(run_dir, environment)
+    output = Output(console=not quiet)
+    session, model = open_run(run_dir, environment, output, steps, stretch_schedules, trust_env)
     if session.finished:
-        print(f"{run_dir} is finished: nothing to resume (see its summary.json)")
+        session.require_unused()
+        say(f"{run_dir} is finished: nothing to resume (see its summary.json; --steps extends it)")
         return 0
     session.restore()
     return _run(session, model)
 
 
+def _refuse_other_environment(run_dir: Path, given: EnvironmentOverride | None) -> None:
+    """Raise if a run that says which environment it has would go on in another one."""
+    from adaqn.envs.source import EnvironmentOverride
+    from adaqn.runs.session import RunSession
+
+    recorded = RunSession.read_config(run_dir).env
+    if recorded is not None and given is not None and given._replace(imports=()) != EnvironmentOverride():
+        raise UserError(
+            f"{run_dir} goes on in its own environment, {recorded!r}: --env, --env-kwargs and --wrappers are for "
+            "runs that were made with an environment object"
+        )
+
+
 def evaluate(flags: argparse.Namespace) -> int:
     """`adaqn evaluate`."""
+    from adaqn.analysis.video import checked_video_path, record_video
+    from adaqn.envs.making import close
+    from adaqn.training.evaluation import evaluate_policy
+
     if flags.episodes < 1:
         raise UserError(f"--episodes must be at least 1, but got {flags.episodes}")
-    folder = flags.source if flags.source.is_dir() else flags.source.parent
+    folder = flags.source if os.path.isdir(flags.source) else flags.source.parent
     video = None
     if flags.video is not None:
-        video = checked_video_path(folder / "video.mp4" if flags.video == Path("") else flags.video)
+        name = "best_video.mp4" if flags.best else "video.mp4"
+        video = checked_video_path(folder / name if flags.video == Path("") else flags.video)
         _require_free(video, flags.force)
-    model = _agent(flags.source)
+    model = _agent(flags)
     env = model.make_env()
     result = evaluate_policy(model, env, flags.episodes, deterministic=True, seed=flags.seed)
-    env.close()
+    close(env)
     for index, (total, length) in enumerate(zip(result.returns, result.lengths, strict=True)):
         print(f"episode {index:3d}: return {total:10.2f}, {length} steps")
-    print(f"mean return {result.mean:.2f} ± {result.std:.2f} over {len(result.returns)} episodes")
+    print(fitting(f"mean return {result.mean:.2f} ± {result.std:.2f} over {len(result.returns)} episodes"))
     if video is not None:
         filmed = model.make_env(render_mode="rgb_array")
         record_video(model, filmed, video, episodes=1, seed=flags.seed)
-        filmed.close()
+        close(filmed)
         print(f"video: {video}")
-    sys.stdout.flush()
     return 0
 
 
 def export(flags: argparse.Namespace) -> int:
     """`adaqn export`."""
-    folder = flags.source if flags.source.is_dir() else flags.source.parent
-    path = policy_path(folder / "policy.npz" if flags.output is None else flags.output)
+    from adaqn.runs.export import policy_path
+
+    folder = flags.source if os.path.isdir(flags.source) else flags.source.parent
+    name = "best_policy.npz" if flags.best else "policy.npz"
+    path = policy_path(folder / name if flags.output is None else flags.output)
     _require_free(path, flags.force)
-    print(_agent(flags.source).export(path))
+    print(_agent(flags).export(path, force=flags.force))
     return 0
 
 
-def _agent(source: Path) -> Model:
-    """The agent of a run, or one that was saved."""
-    return Model.from_run(source) if source.is_dir() else Model.load(source)
+def _agent(flags: argparse.Namespace) -> Model:
+    """The last or the best agent of a run, or one that was saved."""
+    from adaqn.api import Model
+
+    source: Path = flags.source
+    environment, trust_env = environment_of(flags), vars(flags).get("trust_env", False)
+    if flags.best:
+        if not os.path.isdir(source):
+            raise UserError(f"--best is for a run's directory, but {source} is not one")
+        source = RunDirectory.open(source).best_model
+        if not source.is_file():
+            raise UserError(f"{flags.source} has no best model yet: {source.name} is written during training")
+    load = Model.from_run if os.path.isdir(source) else Model.load
+    return load(source, environment, trust_env=trust_env)
 
 
 def _require_free(path: Path, force: bool) -> None:

@@ -12,19 +12,58 @@ from typing import Any
 
 import jax
 
+from adaqn.compilation_cache import use_checked_cache, warn_of_no_cache
+from adaqn.errors import MemoryFault
+
+try:
+    import resource
+except ImportError:  # not on Windows
+    resource = None
+
+# With small networks a run takes 1.54 GB of it; of real memory it takes a third.
+LEAST_ADDRESS_SPACE = 1_600_000_000
+
 
 @cache
 def prepare_jax() -> None:
     """Set JAX up, once, before the first array is made. What the user has set already stays."""
+    require_address_space()
     if getattr(jax.config, "jax_compilation_cache_dir", None) is None:
-        jax.config.update("jax_compilation_cache_dir", str(cache_directory()))
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
-        jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+        _keep_programs()
     # A step waits for its result anyway, so handing it to another thread only costs the way there and back:
     # 20 of 400 microseconds for one member of 200 x 200 units.
     jax.config.update("jax_cpu_enable_async_dispatch", False)
     jax.monitoring.register_event_duration_secs_listener(_note_duration)
     _keep_freed_memory()
+
+
+def require_address_space() -> None:
+    """Refuse a limit of the address space below which XLA would end the process while it starts."""
+    if resource is None:
+        return
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit != resource.RLIM_INFINITY and limit < LEAST_ADDRESS_SPACE:
+        raise MemoryFault(
+            f"the address space is limited to {limit / 1e9:.2f} GB, but JAX needs {LEAST_ADDRESS_SPACE / 1e9:.1f} GB "
+            "to start: raise the limit (ulimit -v)"
+        )
+
+
+def _keep_programs() -> None:
+    """Use the cache directory, if there is one."""
+    directory = cache_directory()
+    if directory is None:
+        warn_of_no_cache("there is no home directory")
+        return
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        warn_of_no_cache(f"cannot make {directory} ({error.strerror or error})")
+        return
+    jax.config.update("jax_compilation_cache_dir", str(directory))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+    use_checked_cache(directory)
 
 
 def _keep_freed_memory() -> None:
@@ -62,10 +101,14 @@ def transition(function: Callable[..., Any]) -> Callable[..., Any]:
     return jax.jit(function, donate_argnums=0, compiler_options=options)
 
 
-def cache_directory() -> Path:
-    """Where compiled programs are kept: ADAQN_CACHE_DIR, or `adaqn` in the user's cache directory."""
+def cache_directory() -> Path | None:
+    """Where compiled programs are kept: ADAQN_CACHE_DIR, or `adaqn` in the user's cache directory, if there is one."""
     given = os.environ.get("ADAQN_CACHE_DIR")
     if given:
         return Path(given)
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "adaqn"
+    if base := os.environ.get("XDG_CACHE_HOME"):
+        return Path(base) / "adaqn"
+    try:
+        return Path.home() / ".cache" / "adaqn"
+    except RuntimeError:  # HOME is not set, and the user has no entry in the system's list
+        return None

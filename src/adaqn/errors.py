@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from typing import BinaryIO
+
+LONGEST_MESSAGE = 3_000  # characters
 
 
 class UserError(ValueError):
     """A mistake in what the user gave. The command line prints its message without a traceback."""
 
+    def __str__(self) -> str:
+        """The message in one line; the middle is left out of one that quotes a very long value."""
+        text = " ".join(super().__str__().splitlines())
+        return text if len(text) <= LONGEST_MESSAGE else f"{text[: LONGEST_MESSAGE - 500]} ... {text[-500:]}"
+
 
 class EnvironmentFault(UserError):
     """The environment raised, or returned something that cannot be learned from."""
+
+
+class OutputFault(UserError):
+    """A file of a run, or another output, could not be written."""
+
+
+class MemoryFault(UserError):
+    """The system gives no more memory."""
 
 
 class AllMembersDiverged(UserError):
@@ -24,6 +41,33 @@ class ActorDiverged(UserError):
 
 class CheckpointError(UserError):
     """A checkpoint or saved agent that cannot be used: missing, torn, of another version or for other spaces."""
+
+
+@contextlib.contextmanager
+def writing(path: object) -> Iterator[None]:
+    """Within this context a refusal of the operating system is an OutputFault that names the file."""
+    try:
+        yield
+    except OSError as error:
+        raise OutputFault(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def write_all(file: BinaryIO, data: bytes) -> None:
+    """Write to an unbuffered file, which may take less than it is given at a time."""
+    rest = memoryview(data)
+    while rest:
+        rest = rest[file.write(rest) :]
+
+
+@contextlib.contextmanager
+def reading_saved(what: str) -> Iterator[None]:
+    """Turn whatever missing or wrong metadata make Python raise into a CheckpointError about `what`."""
+    try:
+        yield
+    except UserError:
+        raise
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+        raise CheckpointError(f"{what} is damaged: something in it is missing or wrong ({error!r})") from error
 
 
 def nearest(given: str, allowed: Iterable[str]) -> str:

@@ -8,13 +8,17 @@ The weights are written by `export` of an agent, or by `adaqn export`.
 
 from __future__ import annotations
 
+import io
 import json
 import math
+import operator
 import os
+import zipfile
 from collections.abc import Callable
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
+from numpy.lib import format as npy
 
 FORMAT = "adaqn-policy"
 VERSION = 1
@@ -29,11 +33,16 @@ class ExportedPolicy:
         self.observation_shape = tuple(meta["observation"]["shape"])
         self._dtype = np.dtype(meta["observation"]["dtype"])
         self._scale = float(meta["observation"]["scale"])
+        if self._dtype not in (np.uint8, np.float32):
+            raise ValueError(f"observations of dtype {self._dtype}")
         self._activation = ACTIVATIONS[meta["activation"]]
         self._layers = [(arrays[f"kernel_{i}"], arrays[f"bias_{i}"]) for i in range(len(arrays) // 2)]
         self._strides = [int(stride) for stride in meta["strides"]]  # of each convolution
         self._same = {"same": True, "valid": False}[meta["padding"]]
-        self._decide = {"greedy": _greedy, "tanh-gaussian": _tanh, "tanh": _tanh}[meta["kind"]](meta["action"])
+        self._decide, outputs = {"greedy": _greedy, "tanh-gaussian": _tanh, "tanh": _tanh}[meta["kind"]](meta["action"])
+        _require_fit(self.observation_shape, self._layers, self._strides, self._same, outputs)
+        if not all(np.isfinite(array).all() for array in arrays.values()):
+            raise ValueError("weights that are not finite")
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> ExportedPolicy:
@@ -41,10 +50,9 @@ class ExportedPolicy:
         with open(path, "rb") as file:
             # Bytes that are not what they should be make zipfile, NumPy and json raise almost anything.
             try:
-                with np.load(file, allow_pickle=False) as archive:
-                    meta = json.loads(archive["meta"].item())
-                    version = int(meta["version"]) if meta["format"] == FORMAT else 0
-                    arrays = {name: archive[name] for name in archive.files if name != "meta"} if version else {}
+                arrays = _read_arrays(file)
+                meta = json.loads(arrays.pop("meta").item())
+                version = int(meta["version"]) if meta["format"] == FORMAT else 0
             except Exception as error:
                 raise ValueError(f"{os.fspath(path)} is not an exported policy") from error
         if version < 1:
@@ -55,11 +63,9 @@ class ExportedPolicy:
                 f"reader knows {VERSION}"
             )
         try:
-            policy = cls(arrays, meta)
-            policy(np.zeros(policy.observation_shape))  # do all layers fit together?
+            return cls(arrays, meta)
         except Exception as error:
             raise ValueError(f"{os.fspath(path)} is an exported policy, but a damaged one: {error!r}") from error
-        return policy
 
     def __call__(self, observation: Any) -> Any:
         """The action for one observation, or the actions for a batch of them."""
@@ -75,7 +81,7 @@ class ExportedPolicy:
 
     def outputs(self, observations: np.ndarray) -> np.ndarray:
         """What the network says: the value of each action, or means and log deviations. [B, ...] -> [B, outputs]"""
-        x = np.asarray(observations, self._dtype).astype(np.float32)
+        x = self._numbers(observations).astype(np.float32, copy=False)
         if self._scale != 1.0:
             x = x * self._scale
         first_dense = len(self._strides)
@@ -86,6 +92,65 @@ class ExportedPolicy:
             x = x.reshape(len(x), -1) if i == first_dense else self._activation(x)
             x = x @ kernel + bias
         return x
+
+    def _numbers(self, observations: np.ndarray) -> np.ndarray:
+        """The observations as the agent saw them; what it could not have seen is an error and not cast."""
+        x, bytes_expected = observations, self._dtype.kind == "u"
+        if observations.dtype.kind not in "biuf":
+            raise ValueError(f"observations must be numbers, but their dtype is {observations.dtype}")
+        if observations.dtype is not self._dtype:
+            with np.errstate(over="ignore", invalid="ignore"):
+                x = observations.astype(self._dtype)
+        sound = x == observations if bytes_expected else np.isfinite(x)
+        if np.count_nonzero(sound) != sound.size:
+            wrong = observations.flat[int(np.argmin(sound))]
+            expected = "whole numbers from 0 to 255" if bytes_expected else "finite"
+            raise ValueError(f"observations must be {expected}, but one has {wrong}")
+        return x
+
+
+def _read_arrays(file: BinaryIO) -> dict[str, np.ndarray]:
+    """The arrays of an `.npz` file that is not compressed: no more memory is taken than the file has bytes."""
+    arrays: dict[str, np.ndarray] = {}
+    with zipfile.ZipFile(file) as archive:
+        entries = archive.infolist()
+        stored = all(entry.compress_type == zipfile.ZIP_STORED for entry in entries)
+        if not stored or sum(entry.file_size for entry in entries) > os.fstat(file.fileno()).st_size:
+            raise ValueError("it unpacks to more than its size")
+        for entry in entries:
+            data = io.BytesIO(archive.read(entry))
+            header = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}[npy.read_magic(data)]
+            shape, fortran_order, dtype = header(data)
+            if dtype.kind not in "fU":
+                raise ValueError(f"an array of dtype {dtype}")
+            # NumPy's own reader would make room for the shape before it looks how much there is.
+            flat = np.frombuffer(data.getbuffer()[data.tell() :], dtype)
+            arrays[entry.filename.removesuffix(".npy")] = flat.reshape(shape, order="F" if fortran_order else "C")
+    return arrays
+
+
+def _require_fit(
+    shape: tuple[int, ...],
+    layers: list[tuple[np.ndarray, np.ndarray]],
+    strides: list[int],
+    same: bool,
+    outputs: int | None,
+) -> None:
+    """Raise if the layers do not fit one another, the observations and the actions."""
+    if not all(type(side) is int and side > 0 for side in shape) or not all(stride > 0 for stride in strides):
+        raise ValueError(f"observations of shape {shape} and strides {strides}")
+    for i, (kernel, bias) in enumerate(layers):
+        if i < len(strides):
+            height, width, channels = list(shape)
+            size = kernel.shape[0]
+            sides = [-(-side // strides[i]) if same else (side - size) // strides[i] + 1 for side in (height, width)]
+            expected, shape = (size, size, channels, len(bias)), (*sides, len(bias))
+        else:
+            expected, shape = (math.prod(shape), len(bias)), (len(bias),)
+        if kernel.shape != expected or bias.ndim != 1 or math.prod(shape) < 1:
+            raise ValueError(f"layer {i} has a kernel of shape {kernel.shape} and a bias of shape {bias.shape}")
+    if len(layers) <= len(strides) or outputs not in (None, shape[0]):
+        raise ValueError(f"{len(layers)} layers end with {shape} outputs")
 
 
 def convolve(x: np.ndarray, kernel: np.ndarray, stride: int, same: bool) -> np.ndarray:
@@ -99,23 +164,25 @@ def convolve(x: np.ndarray, kernel: np.ndarray, stride: int, same: bool) -> np.n
     return np.tensordot(windows, kernel, axes=((4, 5, 3), (0, 1, 2)))
 
 
-def _greedy(action: dict[str, Any]) -> Callable[[np.ndarray], np.ndarray]:
-    """The action with the largest value, counted from the space's first."""
-    start = int(action["start"])
-    return lambda outputs: start + outputs.argmax(axis=-1)
+def _greedy(action: dict[str, Any]) -> tuple[Callable[[np.ndarray], np.ndarray], None]:
+    """The action with the largest value, counted from the space's first; any number of outputs will do."""
+    start = np.int64(operator.index(action["start"]))
+    return lambda outputs: start + outputs.argmax(axis=-1), None
 
 
-def _tanh(action: dict[str, Any]) -> Callable[[np.ndarray], np.ndarray]:
+def _tanh(action: dict[str, Any]) -> tuple[Callable[[np.ndarray], np.ndarray], int]:
     """The tanh of the first outputs, which are means or actions, from [-1, 1] to the limits of the space."""
     dtype = np.dtype(action["dtype"])
     low, high = np.asarray(action["low"], dtype), np.asarray(action["high"], dtype)
+    if dtype.kind != "f" or low.ndim != 1 or low.shape != high.shape or not np.isfinite([low, high]).all():
+        raise ValueError(f"actions from {low} to {high}")
 
     def decide(outputs: np.ndarray) -> np.ndarray:
         share = 0.5 * (np.tanh(outputs[:, : len(low)]).astype(dtype) + 1.0)
         # Not low + share * (high - low), whose difference can overflow; and rounding must not lead out of the limits.
         return np.clip(share * high + (1.0 - share) * low, low, high).astype(dtype)
 
-    return decide
+    return decide, 2 * len(low)
 
 
 def _sigmoid(x: np.ndarray) -> np.ndarray:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, get_args
 
 from adaqn.checks import count, number
 from adaqn.errors import UserError, nearest, unknown_name
+from adaqn.limits import MEMBERS
 
 ActivationName = Literal[
     "celu",
@@ -167,7 +170,8 @@ def grid(base: Hyperparameters | None = None, /, **values: Iterable[Any]) -> tup
     """The Cartesian product of values for some hyperparameters, the last one varying fastest.
 
     `grid(hidden=[(25, 25), (50, 50)], learning_rate=[3e-4, 1e-3])` makes four members. An option of the optimizer
-    is written `optimizer.eps`: `grid(**{"optimizer.eps": [1.5e-8, 1.5e-4]})`. `base` gives the other fields.
+    is written `optimizer.eps`: `grid(**{"optimizer.eps": [1.5e-8, 1.5e-4]})`. `base` gives the other fields. All
+    members of a grid are different; a list of members may have equal ones.
     """
     base = base or Hyperparameters()
     names = [field.name for field in dataclasses.fields(Hyperparameters)]
@@ -184,7 +188,8 @@ def grid(base: Hyperparameters | None = None, /, **values: Iterable[Any]) -> tup
     by_name = [name for name, _ in columns if name.startswith("optimizer.")]
     if by_name and "optimizer_options" in values:
         raise UserError(f"grid takes either optimizer_options or single options, but got both ({by_name[0]})")
-    members = []
+    _require_count("this grid makes", math.prod(len(column) for _, column in columns))
+    members: dict[Hyperparameters, int] = {}  # and their numbers
     for row in itertools.product(*(column for _, column in columns)):
         changes: dict[str, Any] = {}
         options = dict(base.optimizer_options)
@@ -194,7 +199,10 @@ def grid(base: Hyperparameters | None = None, /, **values: Iterable[Any]) -> tup
             else:
                 changes[name] = value
         changes.setdefault("optimizer_options", options)
-        members.append(base.replace(**changes))
+        member = base.replace(**changes)
+        if member in members:
+            raise _repeated(columns, members[member], len(members))
+        members[member] = len(members)
     return tuple(members)
 
 
@@ -205,6 +213,7 @@ def members_from(values: Sequence[Any]) -> tuple[Hyperparameters, ...]:
     members = tuple(v if isinstance(v, Hyperparameters) else Hyperparameters.from_dict(v) for v in values)
     if not members:
         raise UserError("members is empty, but an ensemble needs at least one member")
+    _require_count("members has", len(members))
     return members
 
 
@@ -214,6 +223,44 @@ def layers_from_text(text: str) -> tuple[int, ...]:
         return tuple(int(width) for width in text.split("x")) if text != "linear" else ()
     except ValueError:
         raise UserError(f"hidden layers are written as widths joined by x, such as 25x25, but got {text!r}") from None
+
+
+def convolutions_from_text(text: str) -> tuple[Convolution, ...]:
+    """Convolutions as they are written in one word: 32k8s4+64k4s2 (channels, kernel, stride), or none."""
+    layers = [re.fullmatch(r"(\d+)k(\d+)s(\d+)", word) for word in text.split("+")] if text != "none" else []
+    if not all(layers):
+        raise UserError(
+            "convolutions are written as channels, k and kernel, s and stride, joined by +, such as "
+            f"32k8s4+64k4s2+64k3s1, or none, but got {text!r}"
+        )
+    return tuple(Convolution(*map(int, layer.groups())) for layer in layers if layer)
+
+
+def _require_count(what: str, members: int) -> None:
+    if members > MEMBERS:
+        raise UserError(f"{what} {members} members, but there can be at most {MEMBERS}")
+
+
+# Who names a layer twice may mean a network with two layers.
+_OF_SEVERAL_LAYERS = {
+    "hidden": "64x64 on the command line, (64, 64) in Python",
+    "convolutions": "64k3s1+64k3s1 on the command line, (Convolution(64, 3, 1), Convolution(64, 3, 1)) in Python",
+}
+
+
+def _repeated(columns: Sequence[tuple[str, list[Any]]], first: int, second: int) -> UserError:
+    """The error for two members of a grid that are equal."""
+    hint = ""
+    for name, column in columns:
+        if name not in _OF_SEVERAL_LAYERS:
+            continue
+        networks = [getattr(Hyperparameters(**{name: value}), name) for value in column]
+        if len(set(networks)) < len(networks):
+            hint = f"; one network of several layers is {_OF_SEVERAL_LAYERS[name]}"
+    return UserError(
+        f"members {first} and {second} of this grid are equal, but a grid names every value once (a list, "
+        f"members=[...], may repeat members on purpose){hint}"
+    )
 
 
 def _require_name(kind: str, given: object, allowed: Sequence[str]) -> None:

@@ -14,18 +14,19 @@ import os
 import struct
 import tokenize
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any, BinaryIO, NamedTuple
 
 import numpy as np
 
-from adaqn.errors import CheckpointError, UserError
+from adaqn.errors import CheckpointError, UserError, writing
 
 FORMAT = "adaqn"
 VERSION = 1
 
 _META = "meta.json"
+_LARGEST_META = 1 << 26  # bytes; a run has some kilobytes of it
 _NPY_HEADERS = {
     (1, 0): np.lib.format.read_array_header_1_0,
     (2, 0): np.lib.format.read_array_header_2_0,
@@ -47,14 +48,13 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
     """A file written beside `path` that takes its place on success: `path` is always whole, old or new."""
     beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        with beside.open("wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(beside, path)
-        _sync_directory(path.parent)
-    except OSError as error:
-        raise UserError(f"cannot write {path}: {error.strerror or error}") from error
+        with writing(path):
+            with beside.open("wb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(beside, path)
+            _sync_directory(path.parent)
     finally:
         with contextlib.suppress(OSError):
             os.unlink(beside)
@@ -84,9 +84,49 @@ def write_snapshot(path: Path, snapshot: Snapshot, kind: str) -> str:
 
 def read_snapshot(path: Path, kind: str) -> Snapshot:
     """What `write_snapshot` wrote, or a CheckpointError that says what is wrong with the file."""
+    with reading(path, kind) as stored:
+        return Snapshot(stored.arrays(), stored.meta)
+
+
+class StoredSnapshot(NamedTuple):
+    """A file of which only the JSON was read so far."""
+
+    meta: dict[str, Any]
+    nbytes: int  # of all arrays together
+    arrays: Callable[[], dict[str, np.ndarray]]
+
+
+@contextlib.contextmanager
+def reading(path: Path, kind: str) -> Iterator[StoredSnapshot]:
+    """A snapshot whose size and metadata can be checked before its arrays are read."""
     with opened(path) as archive:
         head, _ = read_head(archive, path, kind)
-        return Snapshot(read_arrays(archive, path, head), head["meta"])
+        nbytes = sum(info.file_size for info in archive.infolist() if info.filename != _META)
+        yield StoredSnapshot(head["meta"], nbytes, lambda: read_arrays(archive, path, head))
+
+
+def require_plausible_size(what: str, nbytes: int, parameters: int) -> None:
+    """Refuse arrays that are larger or smaller than networks with so many bytes of parameters can have."""
+    # Online and target networks, and at most three numbers for each parameter in an optimizer.
+    largest = 16 * parameters + (1 << 20)
+    if not parameters <= nbytes <= largest:
+        raise CheckpointError(
+            f"{what} has {nbytes:,} bytes of arrays, but its configuration implies {parameters:,} to {largest:,}"
+        )
+
+
+def require_replaceable(path: Path, kind: str) -> None:
+    """Raise if there is a file that is no snapshot of this kind: what somebody else wrote is not overwritten."""
+    if not os.path.lexists(path):
+        return
+    try:
+        with opened(path) as archive:
+            read_head(archive, path, kind)
+    except CheckpointError:
+        raise UserError(
+            f"{path} exists, but is no {kind} that adaqn saved, so it is not overwritten: remove it, or choose another "
+            "name"
+        ) from None
 
 
 class _HashedFile:
@@ -122,8 +162,11 @@ def opened(path: Path) -> Iterator[zipfile.ZipFile]:
             if not zipfile.is_zipfile(file):
                 raise CheckpointError(f"{path} is truncated: the end of the archive is missing")
             with zipfile.ZipFile(file) as archive:
+                # Nothing that we write is compressed or there twice, so a file never holds more than its size.
+                if sum(info.file_size for info in archive.infolist()) > path.stat().st_size:
+                    raise CheckpointError(f"{path} is not a file that adaqn wrote: it unpacks to more than its size")
                 yield archive
-    except CheckpointError:
+    except UserError:
         raise
     except FileNotFoundError as error:
         raise CheckpointError(f"there is no file {path}") from error
@@ -135,6 +178,12 @@ def read_head(archive: zipfile.ZipFile, path: Path, kind: str) -> tuple[dict[str
     """The content of `meta.json` as far as it could be checked, and its digest."""
     if _META not in archive.namelist():
         raise CheckpointError(f"{path} is a zip archive, but not one that adaqn wrote: it has no {_META}")
+    if (size := archive.getinfo(_META).file_size) > _LARGEST_META:
+        raise CheckpointError(
+            f"{path} is damaged: its index has {size:,} bytes, and at most {_LARGEST_META:,} are read"
+        )
+    if archive.getinfo(_META).compress_type != zipfile.ZIP_STORED:
+        raise CheckpointError(f"{path} is not a file that adaqn wrote: its index is compressed")
     text = archive.read(_META)
     head = json.loads(text)
     if not isinstance(head, dict) or head.get("format") != FORMAT:
@@ -156,6 +205,7 @@ def read_head(archive: zipfile.ZipFile, path: Path, kind: str) -> tuple[dict[str
 def read_arrays(archive: zipfile.ZipFile, path: Path, head: dict[str, Any]) -> dict[str, np.ndarray]:
     """The arrays that the head names, each checked against its checksum."""
     arrays: dict[str, np.ndarray] = {}
+    read: set[str] = set()
     for entry in head["arrays"]:
         try:
             name, file, sha256 = str(entry["name"]), str(entry["file"]), str(entry["sha256"])
@@ -164,6 +214,9 @@ def read_arrays(archive: zipfile.ZipFile, path: Path, head: dict[str, Any]) -> d
             raise CheckpointError(f"{path} is damaged: its index is not complete ({error})") from error
         if not stored:  # and so no entry unpacks to more than the file has
             raise CheckpointError(f"{path} is not a file that adaqn wrote: array {name!r} is compressed")
+        if file in read:  # many arrays out of one entry would be more than the file has
+            raise CheckpointError(f"{path} is damaged: {file} is named for more than one array")
+        read.add(file)
         data = archive.read(file)
         if hashlib.sha256(data).hexdigest() != sha256:
             raise CheckpointError(f"{path} is damaged: array {name!r} does not match its checksum")

@@ -1,9 +1,10 @@
-"""What a member may become: the infinite hyperparameter spaces of the paper, and those of a user."""
+"""What a member may become: the infinite hyperparameter spaces that come with the package, and those of a user."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,10 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-import yaml
 
 from adaqn.checks import count, number
 from adaqn.errors import UserError, unknown_name
+from adaqn.files import read_yaml, yaml_value
 from adaqn.hyperparameters import ACTIVATIONS, LOSSES, OPTIMIZERS, Convolution, Hyperparameters
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ class SearchSpace:
         """The space that comes with the package under this name."""
         if name not in named_spaces():
             raise unknown_name("search space", name, named_spaces())
-        return cls.from_dict(yaml.safe_load((_folder() / f"{name}.yaml").read_text()))
+        return cls.from_dict(yaml_value(f"the space {name}", (_folder() / f"{name}.yaml").read_text(encoding="utf-8")))
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> SearchSpace:
@@ -267,16 +268,16 @@ def space_from(given: SearchSpace | Mapping[str, Any] | str | Path) -> SearchSpa
     if not isinstance(given, str | Path):
         return SearchSpace.from_dict(given)
     path = Path(given)
-    if str(given) in named_spaces() and not path.is_file():
+    if str(given) in named_spaces() and not os.path.isfile(path):
         return SearchSpace.named(str(given))
-    if not path.is_file():
+    if not os.path.isfile(path):
         raise unknown_name("search space (and there is no such file)", str(given), named_spaces())
-    try:
-        return SearchSpace.from_dict(yaml.safe_load(path.read_text()))
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"cannot read {path} as text: {error}") from None
-    except yaml.YAMLError as error:
-        raise UserError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from None
+    return SearchSpace.from_dict(read_yaml(path))
+
+
+def default_space(observation_shape: tuple[int, ...]) -> SearchSpace:
+    """The named space that fits observations of this shape: images have three dimensions."""
+    return SearchSpace.named("images" if len(observation_shape) == 3 else "vectors")
 
 
 def named_spaces() -> list[str]:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from itertools import pairwise
+from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
 from PIL import Image
 
@@ -18,7 +20,7 @@ from adaqn.analysis.picture import (
     member_colours,
     picture_of,
     running_mean,
-    running_window,
+    running_windows,
     target_shares,
     thinned,
 )
@@ -33,6 +35,7 @@ def write_run(
     updates: int = 500,
     episodes: int = 400,
     diverges: bool = False,
+    evaluations: int = 0,
 ) -> Path:
     """A run of 100 000 steps that improves, whose last members are selected more and more often."""
     rng = np.random.default_rng(0)
@@ -53,6 +56,12 @@ def write_run(
         target = int(np.argmin(losses))
         lines.append(",".join([str(step), str(target), *map(str, losses), *["1"] * k]))
     path.joinpath("selection.csv").write_text("\n".join(lines) + "\n")
+    lines = ["step,generation,member,return,length"]
+    for step in np.linspace(0, 100_000, evaluations + 1, dtype=int)[1:]:
+        lines += [f"{step},0,0,{step / 1000 + spread},100" for spread in (-3.0, 3.0)]
+    path.joinpath("evaluations.csv").write_text("\n".join(lines) + "\n")
+    if evaluations:
+        path.joinpath("best_model.csv").write_text("step,return,judged_by\n100000,100.0,evaluation\n")
     return path
 
 
@@ -93,13 +102,14 @@ def panels_of(figure: Figure) -> tuple[Axes, Axes, Axes]:
 def test_nothing_is_cut_off_or_lies_over_a_panel(
     members: tuple[Hyperparameters, ...], updates: int, episodes: int, diverges: bool, tmp_path: Path
 ) -> None:
-    figure = picture_of(read_run(write_run(tmp_path / "run", members, updates, episodes, diverges)))
+    figure = picture_of(read_run(write_run(tmp_path / "run", members, updates, episodes, diverges, evaluations=4)))
     renderer = FigureCanvasAgg(figure).get_renderer()
     figure.draw(renderer)
     whole = figure.bbox
     panels = [axes.get_window_extent(renderer) for axes in figure.axes]
+    legends: list[Any] = []
     for axes in figure.axes:
-        extents = [text.get_window_extent(renderer) for text in axes.texts]
+        extents = [text.get_window_extent(renderer) for text in (*axes.texts, axes._left_title) if text.get_text()]  # type: ignore[attr-defined]
         # Labels and ticks that are drawn; the upper panels have none below them.
         drawn = [axis.get_tightbbox(renderer) for axis in (axes.xaxis, axes.yaxis)]
         extents += [extent for extent in drawn if extent is not None]
@@ -107,13 +117,36 @@ def test_nothing_is_cut_off_or_lies_over_a_panel(
         if legend is not None:
             extents.append(legend.get_window_extent(renderer))
             assert not any(extents[-1].overlaps(panel) for panel in panels)
+            legends.append(extents[-1])
         for extent in extents:
             assert whole.x0 <= extent.x0 and extent.x1 <= whole.x1
             assert whole.y0 <= extent.y0 and extent.y1 <= whole.y1
-    if updates > 0 and len(members) <= 16:
-        named = [text.get_window_extent(renderer) for text in figure.axes[2].texts]
-        assert len(named) == len(members)
-        assert not any(a.overlaps(b) for a, b in pairwise(named))
+    if updates > 0:
+        beside = [text.get_window_extent(renderer) for text in figure.axes[2].texts]
+        assert len(beside) == 2 + 2 * min(len(members), 12 if len(members) > 24 else 24), "two columns with headings"
+        shrunk = [extent.shrunk(0.95, 0.95) for extent in beside]  # the boxes of neighbouring lines may touch
+        assert not any(a.overlaps(b) for a, b in combinations([*shrunk, *legends], 2))
+        assert not any(extent.overlaps(panel) for extent in beside for panel in panels)
+
+
+def test_a_picture_that_somebody_else_put_there_is_kept(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", FOUR, updates=5, episodes=5)
+    Image.new("RGB", (2, 2)).save(run / "picture.png")
+    before = (run / "picture.png").read_bytes()
+    with pytest.raises(UserError, match=r"picture.png exists already, and adaqn did not draw it; add --force"):
+        draw_run(run)
+    assert (run / "picture.png").read_bytes() == before
+    draw_run(run, force=True)
+    assert png_size(run / "picture.png") > (1000, 800)
+    (run / "picture.png").rename(tmp_path / "kept.png")
+    (run / "picture.png").symlink_to(tmp_path / "kept.png")
+    kept = (tmp_path / "kept.png").stat()
+    draw_run(run)
+    assert not (run / "picture.png").is_symlink(), "nothing is drawn through a link"
+    assert (tmp_path / "kept.png").stat().st_mtime_ns == kept.st_mtime_ns
+    (run / "picture.png").write_text("no picture at all")
+    with pytest.raises(UserError, match="adaqn did not draw it"):
+        draw_run(run)
 
 
 def test_the_file_is_where_it_was_asked_for(tmp_path: Path) -> None:
@@ -124,8 +157,15 @@ def test_the_file_is_where_it_was_asked_for(tmp_path: Path) -> None:
     other = draw_run(run, tmp_path / "new" / "other.png")
     assert other == tmp_path / "new" / "other.png"
     assert png_size(other) == (width, height)
+    assert draw_run(run) == run / "picture.png"  # it is drawn anew
     with pytest.raises(UserError, match=r"unknown suffix of a picture '\.txt'.*\.png"):
         draw_run(run, tmp_path / "picture.txt")
+
+
+def legend_of(axes: Axes) -> list[str]:
+    legend = axes.get_legend()
+    assert legend is not None
+    return [text.get_text() for text in legend.get_texts()]
 
 
 def test_the_panels_show_the_numbers_of_the_run(tmp_path: Path) -> None:
@@ -134,25 +174,50 @@ def test_the_panels_show_the_numbers_of_the_run(tmp_path: Path) -> None:
     dots, mean = returns.get_lines()
     np.testing.assert_array_equal(dots.get_xdata(), run.episodes.step)
     np.testing.assert_array_equal(dots.get_ydata(), run.episodes.total)
-    np.testing.assert_allclose(np.asarray(mean.get_ydata())[-1], run.episodes.total[-3:].mean())
-    assert mean.get_label() == "mean of 3 episodes"
+    np.testing.assert_allclose(np.asarray(mean.get_ydata())[-1], run.episodes.total[-10:].mean())
+    assert legend_of(returns) == ["training episode", "mean of 10 episodes"]
     for member, line in enumerate(losses.get_lines()):
         np.testing.assert_array_equal(line.get_xdata(), run.selection.step)
         np.testing.assert_allclose(np.asarray(line.get_ydata()), run.selection.loss[:, member])
     assert losses.get_yscale() == "log"
-    legend = losses.get_legend()
-    assert legend is not None
-    assert [text.get_text() for text in legend.get_texts()] == [
-        "0: 25x25",
-        "1: 50x50",
-        "2: 100x100",
-        "3: 200x200",
-    ]
+    assert "squared TD error / 2 (batch mean), summed over the updates between" in losses.get_title(loc="left")
+    assert legend_of(losses) == ["0: 25x25", "1: 50x50", "2: 100x100", "3: 200x200"]
     shares = np.bincount(run.selection.target, minlength=4) / 30
-    assert [text.get_text() for text in targets.texts] == [
-        f"{share:.0%}  {label}" for share, label in zip(shares, ["25x25", "50x50", "100x100", "200x200"], strict=True)
-    ]
+    texts = [text.get_text() for text in targets.texts]
+    assert texts[:2] == ["selected", "return when\nacting most\n(episodes)"]
+    assert texts[2::2] == [f"{share:.0%}" for share in shares]
+    # All acted equally often, so the first counts as the one that acted most.
+    assert texts[3::2] == [f"{run.episodes.total.mean():,.4g} (30)", "-", "-", "-"]
+    assert not any(label in text for label in ("25x25", "200x200") for text in texts), "the legend has them"
     assert targets.get_xlim() == returns.get_xlim() == (0.0, 100_000.0)
+
+
+def test_evaluations_and_the_best_model_are_drawn(tmp_path: Path) -> None:
+    run = read_run(write_run(tmp_path / "run", FOUR, updates=5, episodes=300, evaluations=4))
+    returns = panels_of(picture_of(run))[0]
+    assert sorted(legend_of(returns)) == [
+        "best model (100)",
+        "evaluation (mean, std)",
+        "mean of 10 episodes",
+        "mean of 30 episodes",
+        "training episode",
+    ]
+    [bars] = [container for container in returns.containers if isinstance(container, ErrorbarContainer)]
+    line = bars.lines[0]
+    assert line is not None
+    assert np.asarray(line.get_xdata()).tolist() == [25_000, 50_000, 75_000, 100_000]
+    assert np.asarray(line.get_ydata()).tolist() == [25.0, 50.0, 75.0, 100.0]
+    [star] = [line for line in returns.get_lines() if line.get_marker() == "*"]
+    assert (np.asarray(star.get_xdata()).tolist(), np.asarray(star.get_ydata()).tolist()) == ([100_000], [100.0])
+
+
+def test_a_collapse_at_the_end_shows_in_the_short_mean(tmp_path: Path) -> None:
+    path = write_run(tmp_path / "run", FOUR, updates=5, episodes=0)
+    lines = [f"{100 * n},{-50.0 if n > 390 else 200.0},100" for n in range(1, 401)]
+    (path / "episodes.csv").write_text("\n".join(["step,return,length", *lines]) + "\n")
+    _, short, long = panels_of(picture_of(read_run(path)))[0].get_lines()
+    assert np.asarray(short.get_ydata())[-1] == -50.0
+    assert np.asarray(long.get_ydata())[-1] == (30 * 200.0 + 10 * -50.0) / 40
 
 
 def test_a_diverged_member_ends_with_a_cross(tmp_path: Path) -> None:
@@ -186,13 +251,16 @@ def test_the_share_of_targets_in_each_bin() -> None:
     step = np.arange(1, 9) * 100
     selected = np.eye(3)[target]
     selection = Selections(step, target, np.ones((8, 3)), np.ones((8, 3)), selected)
-    share, edges = target_shares(selection, members=3, bins=2)
+    every = np.ones(8)
+    share, edges = target_shares(selection, 3, 2, every)
     np.testing.assert_allclose(edges, [0, 400, 800])
     np.testing.assert_allclose(share, [[0.5, 0.25], [0.5, 0.5], [0.0, 0.25]])
-    share, edges = target_shares(selection, members=3, bins=8)
+    weighted, _ = target_shares(selection, 3, 2, np.array([1.0, 1.0, 2.0, 4.0, 1.0, 1.0, 1.0, 3.0]))
+    np.testing.assert_allclose(weighted, [[2 / 8, 1 / 6], [6 / 8, 4 / 6], [0.0, 1 / 6]])
+    share, edges = target_shares(selection, 3, 8, every)
     np.testing.assert_allclose(share, (target[None, :] == np.arange(3)[:, None]).astype(float))
     first = Selections(step[:1], target[:1], np.ones((1, 3)), np.ones((1, 3)), selected[:1])
-    share, edges = target_shares(first, members=3, bins=1)
+    share, edges = target_shares(first, 3, 1, every[:1])
     np.testing.assert_allclose(edges, [0, 100])
     np.testing.assert_allclose(share, [[1.0], [0.0], [0.0]])
 
@@ -202,7 +270,8 @@ def test_the_running_mean_is_of_the_last_episodes() -> None:
     np.testing.assert_allclose(running_mean(values, 2), [1.0, 2.0, 5.5, 6.0])
     np.testing.assert_allclose(running_mean(values, 1), values)
     np.testing.assert_allclose(running_mean(values, 9), [1.0, 2.0, 4.0, 4.0])
-    assert [running_window(n) for n in (1, 9, 30, 400, 5000)] == [1, 1, 3, 40, 100]
+    windows = [running_windows(n) for n in (1, 9, 10, 199, 200, 400, 5000)]
+    assert windows == [[], [], [10], [10], [10, 20], [10, 40], [10, 100]]
 
 
 def test_many_losses_are_thinned_by_their_geometric_mean() -> None:

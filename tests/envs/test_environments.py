@@ -285,7 +285,9 @@ def test_what_cannot_be_made_is_said_in_one_sentence() -> None:
         Environments.make(Scripted(), 1, {"length": 3})
     with pytest.raises(UserError, match="n_envs must be at least 1, but it is 0"):
         Environments.make("CartPole-v1", 0, {})
-    with pytest.raises(UserError, match=r"env must be an id or a gymnasium\.Env, but it is a int"):
+    with pytest.raises(
+        UserError, match=r"env must be an id, a gymnasium\.Env or a function that makes one, but it is a int"
+    ):
         Environments.make(7, 1, {})  # pyright: ignore[reportArgumentType]
 
 

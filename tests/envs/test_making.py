@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+import tomllib
+from pathlib import Path
+
 import gymnasium
 import pytest
 
-from adaqn.envs.making import make_environment, name_of
+from adaqn.envs.making import EXTRAS, make_environment, name_of, with_our_extra
 from adaqn.errors import EnvironmentFault, UserError
 
 
@@ -24,9 +28,38 @@ def test_an_unknown_id_gets_the_nearest_one(given: str, meant: str) -> None:
         make_environment(given, {})
 
 
-def test_an_unknown_suite_gets_a_way_to_name_its_module() -> None:
-    with pytest.raises(UserError, match=r"unknown environment 'Nowhere/Walker-v5'; .*'<module>:Nowhere/Walker-v5'"):
-        make_environment("Nowhere/Walker-v5", {})
+@pytest.mark.parametrize("given", ["Nowhere/Walker-v5", "CartPol-v1"])
+def test_an_unknown_id_gets_a_way_to_name_the_package_that_registers_it(given: str) -> None:
+    with pytest.raises(
+        UserError, match=f"unknown environment '{given}'.*write 'package:{given}', or import .* --import PACKAGE"
+    ):
+        make_environment(given, {})
+
+
+def test_an_unknown_id_of_a_module_that_was_found_names_the_module() -> None:
+    with pytest.raises(
+        UserError, match=r"'gymnasium:CartPol-v1'; did you mean 'CartPole-v1'\? \(module 'gymnasium' has"
+    ):
+        make_environment("gymnasium:CartPol-v1", {})
+
+
+def test_missing_packages_are_installed_by_our_extras() -> None:
+    """What Gymnasium's MuJoCo environments raise, and what an import of each extra's module does."""
+    message = 'MuJoCo is not installed, run `pip install "gymnasium[mujoco]"`'
+    assert with_our_extra(message) == 'MuJoCo is not installed, run `pip install "adaqn[mujoco]"`'
+    message = with_our_extra("No module named 'ale_py'")
+    assert message == "No module named 'ale_py'; `pip install \"adaqn[atari]\"` installs it"
+    assert with_our_extra("No module named 'mujoco_py'") == "No module named 'mujoco_py'"
+    pyproject = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
+    assert {*EXTRAS.values(), "dev"} == set(pyproject["project"]["optional-dependencies"])
+
+
+def test_mujoco_missing_names_our_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.startswith("gymnasium.envs.mujoco")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "mujoco", None)
+    with pytest.raises(UserError, match=r"'HalfCheetah-v5' needs a package that is missing: .*\"adaqn\[mujoco\]\""):
+        make_environment("HalfCheetah-v5", {})
 
 
 def test_a_missing_package_is_named_with_the_extra_that_brings_it() -> None:

@@ -35,7 +35,7 @@ def test_fitting_spaces_are_returned() -> None:
     ],
 )
 def test_other_observations_are_named(space: spaces.Space, kind: str) -> None:
-    with pytest.raises(UserError, match=f"the observation space must be a Box, but it is a {kind} "):
+    with pytest.raises(UserError, match=f"must be a Box, but it is a {kind}; wrappers=.*--wrappers "):
         require_box_observations(space)
 
 

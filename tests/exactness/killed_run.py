@@ -1,10 +1,12 @@
 """Runs `adaqn` in this process and kills it with SIGKILL at a chosen point: `killed_run.py POINT NUMBER -- ARGUMENTS`.
 
 POINT is `step` (after environment step NUMBER), `update` (just before update NUMBER), `interrupt` (at update NUMBER,
-with SIGTERM, after which the run still makes a checkpoint), `generation` (in the midst of the NUMBER-th one),
-`compiling` (while the update of a member is compiled for the NUMBER-th time), `fsync` or `replace` (just before that
-call of `os` is made for the NUMBER-th time), `writing` (the NUMBER-th checkpoint is written beside, but not yet safe on
-the disk) or `renaming` (it is, but not yet in its place).
+with SIGTERM, after which the run still makes a checkpoint), `generation` (in the midst of the NUMBER-th one), `border`
+(when all observers have been told of the NUMBER-th generation, or end or start of a trial), `compiling` (while the
+update of a member is compiled for the NUMBER-th time), `any-compiling` (while the NUMBER-th program is), `caching` (the
+NUMBER-th program is compiled, but not yet in its place in the cache), `fsync` or `replace` (just before that call of
+`os` is made for the NUMBER-th time), `writing` (the NUMBER-th checkpoint is written beside, but not yet safe on the
+disk) or `renaming` (it is, but not yet in its place).
 """
 
 from __future__ import annotations
@@ -79,7 +81,25 @@ def kill_at_generation(number: int) -> None:
     EnsembleAgent.replace_members = replace_members  # type: ignore[method-assign, assignment]
 
 
-def kill_at_compilation(number: int) -> None:
+def kill_at_border(number: int) -> None:
+    from adaqn.agents.events import Generation, TrialEnd, TrialStart
+    from adaqn.training.trainer import Trainer
+
+    original = Trainer._tell
+    calls = 0
+
+    def tell(self: Trainer, events: Any, observers: Any) -> None:
+        nonlocal calls
+        for event in events:
+            original(self, (event,), observers)
+            calls += isinstance(event, Generation | TrialEnd | TrialStart)
+            if calls == number:
+                kill()
+
+    Trainer._tell = tell  # type: ignore[method-assign]
+
+
+def kill_at_compilation(number: int, program: str | None = "jit(learn_alone)") -> None:
     """Kill when the program has been written for the compiler, and before it is compiled."""
     import jax
 
@@ -88,9 +108,8 @@ def kill_at_compilation(number: int) -> None:
     def note(event: str, duration_secs: float, **kwargs: Any) -> None:
         nonlocal calls
         del duration_secs
-        calls += (
-            event == "/jax/core/compile/jaxpr_to_mlir_module_duration" and kwargs.get("fun_name") == "jit(learn_alone)"
-        )
+        written = event == "/jax/core/compile/jaxpr_to_mlir_module_duration"
+        calls += written and program in (None, kwargs.get("fun_name"))
         if calls == number:
             kill()
 
@@ -107,8 +126,14 @@ if __name__ == "__main__":
         kill_at_update(int(number), signal.SIGTERM)
     elif point == "generation":
         kill_at_generation(int(number))
+    elif point == "border":
+        kill_at_border(int(number))
     elif point == "compiling":
         kill_at_compilation(int(number))
+    elif point == "any-compiling":
+        kill_at_compilation(int(number), program=None)
+    elif point == "caching":
+        kill_at_call("replace", int(number), "jit_")
     elif point in ("writing", "renaming"):
         kill_at_call({"writing": "fsync", "renaming": "replace"}[point], int(number), "step-")
     else:

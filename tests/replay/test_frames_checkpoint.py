@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from adaqn.checkpoint import CheckpointStore
 from adaqn.replay.frames import FrameReplay
 from adaqn.runs.checkpointing import Checkpointer
+from adaqn.runs.directory import RunDirectory
 from adaqn.snapshot import Snapshot
 from tests.replay.image_stream import ImageStream
 
@@ -65,13 +66,14 @@ def test_a_resumed_run_draws_the_samples_of_an_uninterrupted_one(
     directory = tmp_path_factory.mktemp("store")
     stream = ImageStream(n_envs, STACK, "repeat")
     run: Any = ImageRun(stream, capacity)
-    checkpointer = Checkpointer(CheckpointStore(directory, segment_rows), interval=1_000_000)
+    checkpointer = Checkpointer(CheckpointStore(directory, segment_rows), 1_000_000, RunDirectory(directory))
     for more in growth:
         for _ in range(more):
             run.step(stream, episode)
-        checkpointer.on_finish(run)
+        checkpointer.on_last_step(run)
         resumed: Any = ImageRun(stream, capacity)
-        assert Checkpointer(CheckpointStore(directory, segment_rows), interval=1_000_000).restore(resumed)
+        again = Checkpointer(CheckpointStore(directory, segment_rows), 1_000_000, RunDirectory(directory))
+        assert again.restore(resumed)
         left, right = (each.replay.sample(np.random.default_rng(0), 40) for each in (run, resumed))
         for one, other in zip(left, right, strict=True):
             np.testing.assert_array_equal(one, other)
@@ -81,7 +83,7 @@ def test_a_resumed_run_draws_the_samples_of_an_uninterrupted_one(
 def test_the_cost_of_a_checkpoint_does_not_grow_with_the_buffer(tmp_path: Path) -> None:
     stream = ImageStream(n_envs=2, stack=STACK, padding="repeat", size=(20, 20))
     run: Any = ImageRun(stream, 10_000)
-    checkpointer = Checkpointer(CheckpointStore(tmp_path, segment_rows=64), interval=1000)
+    checkpointer = Checkpointer(CheckpointStore(tmp_path, segment_rows=64), 1000, RunDirectory(tmp_path))
     written: list[int] = []
     for _ in range(4):
         before = files(tmp_path)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from adaqn.errors import UserError
-from adaqn.replay.memory import available_memory, require_memory
+from adaqn.replay.memory import Need, available_memory, gigabytes, require_memory, require_room, too_large
 
 MEMINFO = "MemTotal:       16000000 kB\nMemFree:          100000 kB\nMemAvailable:    8000000 kB\n"
 MACHINE = 8000000 * 1024
@@ -75,6 +75,38 @@ def test_a_buffer_that_does_not_fit_is_refused_in_one_sentence() -> None:
         "the replay buffer takes 7.26 GB when it is full, but 4.00 GB of memory are available: "
         "lower buffer_size to 55 % of its value or less"
     )
+
+
+def test_a_buffer_may_be_larger_than_memory_where_it_need_not_be_filled() -> None:
+    require_memory(10 * GB, available=GB, times=10)
+    with pytest.raises(UserError) as caught:
+        require_memory(1000 * GB, available=GB, times=10)
+    # Less than one percent is no advice.
+    assert str(caught.value) == (
+        "the replay buffer takes 1,000.00 GB when it is full, but 1.00 GB of memory are available: lower buffer_size"
+    )
+
+
+def test_where_the_system_refuses_a_buffer_of_unknown_limits_it_is_told() -> None:
+    assert str(too_large(2 * GB, None)) == (
+        "the replay buffer takes 2.00 GB when it is full, but this machine gives less: lower buffer_size"
+    )
+
+
+def test_needs_are_added_up_and_the_largest_is_named() -> None:
+    needs = [Need("a batch", 2 * GB, "lower batch_size"), Need("the networks", 3 * GB, "take smaller layers")]
+    require_room(needs, available=5 * GB)
+    with pytest.raises(UserError) as caught:
+        require_room(needs, available=4_994_000_000)
+    assert str(caught.value) == (
+        "this run needs 5.00 GB of memory besides its replay buffer, most of it for the networks, but 4.99 GB of "
+        "memory are available: take smaller layers"
+    )
+
+
+def test_sizes_beyond_all_floats_can_be_told() -> None:
+    assert gigabytes(10**400).endswith(",000.00 GB")
+    assert (gigabytes(0), gigabytes(-5), gigabytes(12_345_678_901)) == ("0.00 GB", "0.00 GB", "12.35 GB")
 
 
 def test_by_default_it_asks_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,10 +13,12 @@ import pytest
 
 from adaqn.agents.events import TargetUpdate
 from adaqn.agents.protocol import Clock, MemberReport, Report
+from adaqn.agents.registry import NO_TRAITS
 from adaqn.hyperparameters import Hyperparameters
 from adaqn.replay.protocol import Transitions
 from adaqn.replay.vectors import VectorReplay
 from adaqn.snapshot import Snapshot
+from adaqn.training.logger import Logger
 from adaqn.training.observers import Episode, Observer
 
 MEMBERS = (Hyperparameters(hidden=(25, 25)), Hyperparameters(hidden=(50,), learning_rate=1e-3))
@@ -35,7 +37,7 @@ class FakeAgent:
         members = tuple(MemberReport(m, 1.0, 0.5, n, d) for m, n, d in columns)
         target = clock.step % 2
         metrics = {"ada/target_member": float(target)} | ({"train/loss": 0.25 * state} if state else {})
-        return Report(members, target, 0, metrics)
+        return Report(members, (target,), 0, metrics)
 
 
 class FakeTrainer:
@@ -58,10 +60,15 @@ class FakeTrainer:
         self.stop_reason: str | None = None
         self.interrupted = False
         self.pending: tuple[Any, ...] = ()
+        self.logger = Logger()
+        self.traits = NO_TRAITS
         self.rng = np.random.default_rng(0)
 
     def report(self) -> Report:
         return self.agent.report(self.state, self.clock)
+
+    def policy_return(self, recent: Sequence[float]) -> float | None:
+        return float(np.mean(recent)) if recent else None
 
     def stop(self, reason: str) -> None:
         self.stop_reason = reason
@@ -74,6 +81,7 @@ class FakeTrainer:
         self.stop_reason = None
         self.interrupted = False
         every: Any = observers
+        self.observers = every
         try:
             for observer in every:
                 observer.on_start(self)
@@ -81,12 +89,18 @@ class FakeTrainer:
                 self.settle(every)
                 self.step(every)
             if not self.interrupted:
+                for observer in every:
+                    observer.on_last_step(self)
                 self.settle(every)
                 for observer in every:
                     observer.on_finish(self)
         finally:
             for observer in every:
                 observer.on_close(self)
+
+    def tell(self, event: Any) -> None:
+        for observer in self.observers:
+            observer.on_event(self, event)
 
     def settle(self, observers: Sequence[Any]) -> None:
         clock = self.clock

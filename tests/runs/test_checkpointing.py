@@ -1,18 +1,21 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from adaqn.checkpoint import CheckpointStore
-from adaqn.errors import CheckpointError
+from adaqn.errors import CheckpointError, UserError
+from adaqn.exact_file import ExactFile
 from adaqn.runs.checkpointing import Checkpointer
 from adaqn.runs.config import RunConfig
 from adaqn.runs.directory import RunDirectory
 from adaqn.runs.recorders.composition import RunRecorders, recorders_for
-from adaqn.runs.recorders.exact_file import ExactFile
+from adaqn.snapshot import Snapshot
 from adaqn.training.observers import Observer
 
 EXACT = ("episodes.csv", "selection.csv", "members.jsonl")
@@ -63,16 +66,16 @@ def exact(path: Path) -> dict[str, bytes]:
 
 def test_it_saves_at_the_start_each_interval_and_the_end(tmp_path: Path, new_trainer: Any) -> None:
     store = Saves(tmp_path)
-    new_trainer(n_envs=2).run(100, [Checkpointer(store, 30)])
+    new_trainer(n_envs=2).run(100, [Checkpointer(store, 30, RunDirectory(tmp_path))])
     assert store.saved == [0, 30, 60, 90, 100]
     store = Saves(tmp_path / "b")
-    new_trainer(n_envs=7).run(100, [Checkpointer(store, 30)])
+    new_trainer(n_envs=7).run(100, [Checkpointer(store, 30, RunDirectory(tmp_path))])
     assert store.saved == [0, 35, 63, 91, 105]
 
 
 def test_it_saves_when_interrupted_also_by_somebody_after_it(tmp_path: Path, trainer: Any) -> None:
     store = Saves(tmp_path)
-    trainer.run(100, [Checkpointer(store, 1000), InterruptedAt(52)])
+    trainer.run(100, [Checkpointer(store, 1000, RunDirectory(tmp_path)), InterruptedAt(52)])
     assert store.saved == [0, 52]
 
 
@@ -83,7 +86,7 @@ def test_a_run_that_somebody_stopped_is_saved_once_at_its_end(tmp_path: Path, tr
                 trainer.stop("good enough")
 
     store = Saves(tmp_path)
-    trainer.run(100, [Checkpointer(store, 1000), Stops()])
+    trainer.run(100, [Checkpointer(store, 1000, RunDirectory(tmp_path)), Stops()])
     assert store.saved == [0, 52]
 
 
@@ -97,7 +100,7 @@ def test_after_an_error_the_last_checkpoint_stays(tmp_path: Path, trainer: Any) 
                 raise RuntimeError("half done")
 
     with pytest.raises(RuntimeError, match="half done"):
-        trainer.run(100, [Checkpointer(store, 30), Fails(52)])
+        trainer.run(100, [Checkpointer(store, 30, RunDirectory(tmp_path)), Fails(52)])
     assert store.saved == [0, 30]
 
 
@@ -110,9 +113,10 @@ def test_the_exact_files_are_synced_and_measured_before_a_checkpoint(
     monkeypatch.setattr(file, "sync", lambda: order.append("sync"))
     store = Saves(tmp_path / "checkpoint")
     monkeypatch.setattr(store, "save", lambda step, snapshot, replay: order.append(snapshot.meta["files"]))
-    Checkpointer(store, 30, [file]).on_start(trainer)
+    Checkpointer(store, 30, RunDirectory(tmp_path), [file]).on_start(trainer)
     file.close()
-    assert order == ["sync", {"episodes.csv": 19}]
+    digest = hashlib.sha256(b"step,return,length\n").hexdigest()
+    assert order == ["sync", {"episodes.csv": {"size": 19, "sha256": digest}}]
 
 
 @pytest.mark.parametrize(
@@ -173,6 +177,112 @@ def test_missing_lines_are_an_error(tmp_path: Path, new_trainer: Any) -> None:
     (tmp_path / "episodes.csv").write_text("step,return,length\n")
     with pytest.raises(CheckpointError, match=f"episodes.csv has 19 bytes, but .* when it had {size}"):
         recorders(tmp_path).checkpointer.restore(new_trainer())
+
+
+class Does(KilledAt):
+    """Does something to a file when a step is reached."""
+
+    def __init__(self, step: int, action: Callable[[], Any]) -> None:
+        super().__init__(step)
+        self.action = action
+
+    def on_step(self, trainer: Any) -> None:
+        if trainer.clock.step == self.step:
+            self.action()
+
+
+@pytest.mark.parametrize("name", EXACT)
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_file_that_goes_away_meanwhile_is_noticed_and_nothing_is_lost(
+    tmp_path: Path, new_trainer: Any, name: str, replaced: bool
+) -> None:
+    new_trainer().run(STEPS, recorders(tmp_path / "whole").observers())
+    path, moved = tmp_path / "parts" / name, tmp_path / "moved"
+
+    def move() -> None:
+        path.rename(moved)
+        if replaced:
+            path.write_text("step,return,length\n")
+
+    first = recorders(tmp_path / "parts", checkpoint_interval=30)
+    with pytest.raises(CheckpointError) as caught:
+        new_trainer().run(STEPS, first.observers([Does(100, move)]))
+    assert f"{path} was moved, removed or replaced while the run was writing it" in str(caught.value)
+    assert f"the checkpoint of step 90 is kept: put the file back as it was, and `adaqn resume {path.parent}`" in str(
+        caught.value
+    )
+    assert path.exists() == replaced, "it does not come back empty"
+    assert first.checkpointer._store.steps() == [60, 90]
+    second, resumed = recorders(tmp_path / "parts"), new_trainer()
+    with pytest.raises(CheckpointError, match=r"is missing|lines that it counts on|was changed"):
+        second.checkpointer.restore(new_trainer())
+    moved.replace(path)
+    second = recorders(tmp_path / "parts")
+    assert second.checkpointer.restore(resumed)
+    resumed.run(STEPS, second.observers())
+    assert exact(tmp_path / "parts") == exact(tmp_path / "whole")
+
+
+def test_a_file_that_went_away_is_noticed_at_the_end_of_a_run_at_the_latest(tmp_path: Path, trainer: Any) -> None:
+    remove = Does(STEPS - 2, (tmp_path / "episodes.csv").unlink)
+    with pytest.raises(CheckpointError, match=r"episodes.csv was moved, .* the checkpoint of step 0 is kept"):
+        trainer.run(STEPS, recorders(tmp_path, checkpoint_interval=1000).observers([remove]))
+    assert not (tmp_path / "summary.json").exists() and not (tmp_path / "episodes.csv").exists()
+
+
+def test_and_when_it_is_interrupted(tmp_path: Path, trainer: Any) -> None:
+    remove = Does(98, (tmp_path / "selection.csv").unlink)
+    with pytest.raises(CheckpointError, match=r"selection.csv is missing.* the checkpoint of step 0 is kept"):
+        trainer.run(STEPS, recorders(tmp_path, checkpoint_interval=1000).observers([remove, InterruptedAt(100)]))
+    assert not (tmp_path / "selection.csv").exists()
+
+
+class Writes(Observer):
+    """Somebody who writes a file of his own."""
+
+    def __init__(self, path: Path) -> None:
+        self.file = ExactFile(path)
+
+    def exact_files(self) -> list[ExactFile]:
+        return [self.file]
+
+
+def test_each_exact_file_has_one_writer(tmp_path: Path) -> None:
+    run = recorders(tmp_path / "run")
+    for path in (tmp_path / "run/mine.csv", tmp_path / "episodes.csv"):  # none of the run's
+        run.observers([Writes(path)])
+    run.observers([Writes(tmp_path / "run/evaluations.csv")])
+    for name in ("episodes.csv", "evaluations.csv"):
+        with pytest.raises(UserError, match=f"{name} would be written by two at a time: give the EvalCallback another"):
+            run.observers([Writes(tmp_path / "run/../run" / name)])
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        None,
+        {"episodes.csv": 19},
+        {"episodes.csv": {"size": -1, "sha256": ""}},
+        {"episodes.csv": {"size": True, "sha256": ""}},
+        {"config.yaml": {"size": 0, "sha256": hashlib.sha256().hexdigest()}},
+        {"../notes": {"size": 0, "sha256": hashlib.sha256().hexdigest()}},
+        {},
+    ],
+)
+def test_a_forged_checkpoint_cuts_no_file(tmp_path: Path, new_trainer: Any, files: Any) -> None:
+    run = recorders(tmp_path / "run")
+    new_trainer().run(STEPS, run.observers([InterruptedAt(100)]))
+    (tmp_path / "run/config.yaml").write_text("precious")
+    (tmp_path / "notes").write_text("precious")
+    trainer = new_trainer()
+    store = CheckpointStore(tmp_path / "run/checkpoint")
+    snapshot = store.load(trainer.replay)
+    store.save(120, Snapshot(snapshot.arrays, snapshot.meta | {"files": files}), trainer.replay)
+    before = exact(tmp_path / "run")
+    with pytest.raises(CheckpointError, match="the checkpoint does not say what was in"):
+        recorders(tmp_path / "run").checkpointer.restore(new_trainer())
+    assert exact(tmp_path / "run") == before
+    assert (tmp_path / "run/config.yaml").read_text() == (tmp_path / "notes").read_text() == "precious"
 
 
 def test_a_configuration_that_was_changed_meanwhile_is_not_resumed(tmp_path: Path, new_trainer: Any) -> None:

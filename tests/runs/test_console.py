@@ -15,17 +15,19 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from adaqn.agents.events import TargetUpdate
+from adaqn.agents.events import PolicyEvaluation, TargetUpdate
 from adaqn.agents.protocol import Clock, MemberReport, Report
+from adaqn.agents.registry import NO_TRAITS
 from adaqn.hyperparameters import Convolution, Hyperparameters, grid
 from adaqn.runs.console import ConsoleReporter, Memory, ProgressLine, bytes_label, duration_label
+from adaqn.runs.reading import BestModel
 from adaqn.training.observers import Episode, Observer
 
 FOUR = grid(hidden=[(25, 25), (50, 50), (100, 100), (200, 200)])
 
 
 def make_trainer(members: Sequence[Hyperparameters] = FOUR, start: int = 0, count: int = 1, diverged: int = -1) -> Any:
-    """What observers see of a trainer; member 1 is the target, member k was selected k + 1 %."""
+    """What observers see of a trainer; its state are the target members, member k was selected k + 1 %."""
     reports = [MemberReport(m, 7.0 + k, (k + 1) / 100, k + 1, k == diverged) for k, m in enumerate(members)]
     environments = SimpleNamespace(
         name="LunarLander-v3",
@@ -33,9 +35,11 @@ def make_trainer(members: Sequence[Hyperparameters] = FOUR, start: int = 0, coun
         observation_space=gymnasium.spaces.Box(-1, 1, (8,), np.float32),
         action_space=gymnasium.spaces.Discrete(4),
     )
-    return SimpleNamespace(
+    trainer: Any = SimpleNamespace(
         clock=Clock(start, start, 1000),
-        report=lambda: Report(tuple(reports), 1, 0, {}),
+        state=(1,),
+        traits=NO_TRAITS,
+        policy_return=lambda recent: float(np.mean(recent)) if recent else None,
         seed=42,
         environments=environments,
         episodes=0,
@@ -43,6 +47,8 @@ def make_trainer(members: Sequence[Hyperparameters] = FOUR, start: int = 0, coun
         stop_reason=None,
         interrupted=False,
     )
+    trainer.report = lambda: Report(tuple(reports), trainer.state, 0, {})
+    return trainer
 
 
 class Timer:
@@ -77,6 +83,7 @@ def make_reporter(trainer: Any, console: Console, run_directory: Path | None = P
         gamma=0.99,
         memory=Memory(3_400_000, 210_000),
         run_directory=run_directory,
+        best_model=lambda: BestModel(600, 9.0, "training"),
         console=console,
         timer=Timer(trainer),
     )
@@ -90,6 +97,10 @@ def go(trainer: Any, observer: Observer, until: int = 1000) -> None:
         if trainer.clock.step in (501, 502):
             trainer.episodes += 1
             trainer.recent_episodes.append(Episode(trainer.clock.step, 5.0 * trainer.episodes, 1))
+            observer.on_episode(trainer, trainer.recent_episodes[-1])
+        if trainer.clock.step == 600:
+            acted = (1, 0, 3, 2, *[0] * len(trainer.agent.reports))[: len(trainer.agent.reports)]
+            observer.on_event(trainer, TargetUpdate(600, 1, (1.0,) * len(acted), acted, ()))
         observer.on_step(trainer)
     if trainer.clock.step >= until:
         observer.on_finish(trainer)
@@ -190,7 +201,7 @@ def test_plain_lines_of_short_and_continued_runs(start: int, end: int, count: in
     assert lines[-1].startswith(f"step {end:,} of {end:,} (100%)")
 
 
-@pytest.mark.parametrize("width", [40, 80, 200])
+@pytest.mark.parametrize("width", [40, 80, 100, 200])
 def test_the_live_line_fits_the_terminal_and_ends_complete(width: int) -> None:
     long = grid(hidden=[(200, 200, 200), (25, 25, 25)], optimizer=["optimistic_gradient_descent", "adam"])
     console, trainer = make_console(width, terminal=True), make_trainer(long)
@@ -200,8 +211,8 @@ def test_the_live_line_fits_the_terminal_and_ends_complete(width: int) -> None:
     assert len(lines) == pytest.approx(10 / 0.25, rel=0.2), "about four states a second"
     assert re.match(r"  0% +0 steps/s  return -  left -  ", lines[0])
     assert re.match(r"100% ━* ?100 steps/s  return 7\.5  left 0", lines[-1])
-    assert lines[-1].count("━") == {40: 0, 80: 10, 200: 24}[width]
-    if width == 200:
+    assert lines[-1].count("━") == {40: 0, 80: 0, 100: 10, 200: 24}[width]
+    if width >= 100:
         assert lines[-1].endswith("target 1: 200x200x200 adam")
 
 
@@ -214,14 +225,40 @@ def test_the_live_line_follows_the_speed_and_looks_at_the_time_seldom() -> None:
     assert timer.asked > 10_000 / 100 * 10
 
 
-def test_the_target_is_that_of_the_last_target_update() -> None:
+def test_the_target_is_the_one_there_is_now() -> None:
     console, trainer = make_console(), make_trainer()
     line = ProgressLine(console=console, timer=Timer(trainer))
     line.on_start(trainer)
-    line.on_event(trainer, update(50, 3, [1.0] * 4))
+    for step, targets in ((50, (3,)), (100, (2, 0))):
+        trainer.state = targets
+        trainer.clock = trainer.clock._replace(step=step)
+        line.on_step(trainer)
+    assert lines_of(console)[0].endswith("target 3: 200x200")
+    assert lines_of(console)[1].endswith("targets 2 and 0")
+
+
+def test_a_collapse_shows_in_the_return_of_the_last_ten_episodes() -> None:
+    console, trainer = make_console(), make_trainer()
+    trainer.recent_episodes.extend(Episode(n, 100.0 if n < 10 else -20.0, 1) for n in range(20))
+    line = ProgressLine(console=console, timer=Timer(trainer))
+    line.on_start(trainer)
     trainer.clock = trainer.clock._replace(step=50)
     line.on_step(trainer)
-    assert lines_of(console)[0].endswith("target 3: 200x200")
+    assert "  return 40.0 (last 10: -20.0)  " in lines_of(console)[0]
+    reporter = make_reporter(trainer, console, run_directory=None)
+    reporter.on_start(trainer)
+    reporter.on_finish(trainer)
+    assert "training return: 40.0 over the last 20 episodes, -20.0 over the last 10" in lines_of(console)
+
+
+def test_an_evaluation_is_told_when_it_is_made() -> None:
+    console, trainer = make_console(120), make_trainer()
+    reporter = make_reporter(trainer, console)
+    reporter.on_start(trainer)
+    reporter.on_event(trainer, PolicyEvaluation(400, (1.0, 3.0), (10, 20)))
+    assert lines_of(console)[-1] == (
+        "step 400: evaluation return 2.0 (standard deviation 1.0) in 2 episodes of 15.0 steps"
+    )
 
 
 @pytest.mark.parametrize("terminal", [False, True])
@@ -233,8 +270,8 @@ def test_a_diverged_member_is_named_once(terminal: bool) -> None:
     line.on_event(trainer, update(1400, 0, [1.0, 1.0, np.inf, np.inf], newly_diverged=(2,)))
     line.on_close(trainer)
     assert [line for line in lines_of(console) if "diverged" in line] == [
-        "step 1,200: member 2 (100x100) diverged and takes no part any more",
-        "step 1,200: member 3 (200x200) diverged and takes no part any more",
+        "step 1,200: member 2 (100x100) diverged and no longer takes part",
+        "step 1,200: member 3 (200x200) diverged and no longer takes part",
     ]
 
 
@@ -244,27 +281,96 @@ def test_in_the_end_the_members_and_what_to_do_next() -> None:
     go(trainer, reporter)
     lines = lines_of(console)
     end = lines[next(i for i, line in enumerate(lines) if line.startswith("step 1,000")) + 1 :]
-    assert end[0] == "1,000 steps in 0:10 (100 steps/s), 2 episodes, return 7.5"
-    assert end[1].split() == ["member", "hyperparameters", "selected", "cumulated", "loss"]
-    assert [line.split() for line in end[3:7]] == [
-        ["0", "25x25", "1.0%", "7"],
-        ["1", "50x50", "2.0%", "8", "target"],
-        ["2", "100x100", "3.0%", "-", "diverged"],
-        ["3", "200x200", "4.0%", "10"],
+    assert end[:2] == [
+        "1,000 steps in 0:10 (100 steps/s), 2 episodes",
+        "training return: 7.5 over the last 2 episodes",
     ]
-    assert end[7:] == [
+    assert end[2].split() == ["cumulated"]
+    assert end[3].split() == ["member", "hyperparameters", "selected", "loss", "return", "episodes"]
+    assert [line.split() for line in end[5:9]] == [
+        ["0", "25x25", "1.0%", "7", "-", "0"],
+        ["1", "50x50", "2.0%", "8", "-", "0", "target"],
+        ["2", "100x100", "3.0%", "-", "7.5", "2", "diverged"],
+        ["3", "200x200", "4.0%", "10", "-", "0"],
+    ]
+    notes = " ".join(end[9:-6])
+    assert "selected: share of the target updates" in notes
+    assert "cumulated loss: squared TD error / 2 (batch mean), summed over the updates between two target" in notes
+    assert "return: mean over the episodes in which the member acted most" in notes
+    assert end[-6:] == [
+        "last model     step 1,000, training return 7.5",
+        "best model     step 600, training return 9.0 (best_model.zip)",
         "run directory  runs/lander",
         "next           adaqn evaluate runs/lander --episodes 20",
+        "               adaqn evaluate runs/lander --episodes 20 --best",
         "               adaqn picture runs/lander",
     ]
+
+
+def test_in_the_end_the_last_and_the_best_evaluation() -> None:
+    console, trainer = make_console(), make_trainer()
+    reporter = make_reporter(trainer, console)
+    reporter.best_model = lambda: BestModel(400, 1234.5, "evaluation")
+    reporter.on_start(trainer)
+    reporter.on_event(trainer, PolicyEvaluation(800, (1.0, 3.0), (10, 20)))
+    trainer.clock = trainer.clock._replace(step=1000)
+    reporter.on_finish(trainer)
+    assert lines_of(console)[-6:-4] == [
+        "last model     step 1,000, evaluation return 2.0 at step 800",
+        "best model     step 400, evaluation return 1,234.5 (best_model.zip)",
+    ]
+
+
+def test_without_a_directory_it_says_that_nothing_was_saved() -> None:
+    console, trainer = make_console(), make_trainer()
+    go(trainer, make_reporter(trainer, console, run_directory=None))
+    assert lines_of(console)[-1] == "Nothing was saved; --run-dir DIR keeps the run and its models."
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_the_members_are_named_in_the_end_however_narrow_the_terminal(width: int) -> None:
+    console, trainer = make_console(width), make_trainer(diverged=2)
+    go(trainer, make_reporter(trainer, console, run_directory=None))
+    lines = lines_of(console)
+    end = lines[next(index for index, line in enumerate(lines) if "hyperparameters" in line) :]
+    assert max(map(len, end)) <= width
+    rows = [line.split() for line in end if line.startswith("      ")]
+    assert [row[:2] for row in rows] == [["0", "25x25"], ["1", "50x50"], ["2", "100x100"], ["3", "200x200"]]
+    every = ["2", "100x100", "3.0%", "-", "7.5", "2", "diverged"]
+    assert rows[2] == (every if width == 80 else ["2", "100x100", "3.0%", "7.5", "diverged"])
+
+
+def test_both_of_a_pair_are_marked_and_the_shares_explained() -> None:
+    console, trainer = make_console(), make_trainer()
+    trainer.agent.sums_up_selections = True
+    trainer.state = (3, 0)
+    go(trainer, make_reporter(trainer, console))
+    lines = lines_of(console)
+    assert [line.split()[0] for line in lines if line.endswith("target")] == ["0", "3"]
+    text = " ".join(lines)
+    assert "in target pair: share of the updates in which the critic was one of the two in the target" in text
+    assert "the shares add up to 200%" in text
+    assert "cumulated loss: exponential average, with rate tau, of the squared TD error / 2 (batch mean)" in text
+
+
+def test_piped_output_has_no_control_codes_even_if_colours_are_forced(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    trainer = make_trainer(diverged=2)
+    reporter = ConsoleReporter(algorithm="adadqn", steps=1000, gamma=0.99, memory=Memory(1, 1), timer=Timer(trainer))
+    go(trainer, reporter)
+    text = capsys.readouterr().out
+    assert "diverged" in text and "\x1b" not in text and "\r" not in text
 
 
 def test_of_many_members_the_most_often_selected_are_shown_in_the_end() -> None:
     console, trainer = make_console(), make_trainer(grid(hidden=[(n,) for n in range(100, 125)]))
     go(trainer, make_reporter(trainer, console, run_directory=None))
     lines = lines_of(console)
-    assert lines[-1].strip() == "the 20 most often selected of 25 members"
-    assert [int(line.split()[0]) for line in lines[-21:-1]] == list(range(24, 4, -1))
+    caption = [line.strip() for line in lines].index("the 20 most often selected of 25 members")
+    assert [int(line.split()[0]) for line in lines[caption - 20 : caption]] == list(range(24, 4, -1))
 
 
 def test_a_stopped_run_says_why_and_is_finished() -> None:
@@ -277,10 +383,11 @@ def test_a_stopped_run_says_why_and_is_finished() -> None:
     reporter.on_close(trainer)
     lines = lines_of(console)
     assert "stopped at step 300 of 1,000: the return is high enough" in lines
-    assert sum("selected" in line for line in lines) == 1
-    assert lines[-3:] == [
+    assert sum("member  hyperparameters" in line for line in lines) == 1
+    assert lines[-4:] == [
         "run directory  my runs/lander",
         "next           adaqn evaluate 'my runs/lander' --episodes 20",
+        "               adaqn evaluate 'my runs/lander' --episodes 20 --best",
         "               adaqn picture 'my runs/lander'",
     ]
 
@@ -294,7 +401,8 @@ def test_an_interrupted_run_shows_its_members_so_far() -> None:
     reporter.on_close(trainer)
     lines = lines_of(console)
     assert "stopped at step 300 of 1,000: SIGINT" in lines
-    assert lines[-1].split() == ["3", "200x200", "4.0%", "10"]
+    assert ["3", "200x200", "4.0%", "10", "-", "0"] in [line.split() for line in lines]
+    assert not any("best model" in line for line in lines), "the run is not over"
 
 
 def test_after_an_error_only_the_line_is_ended() -> None:
@@ -312,10 +420,10 @@ def test_after_an_error_only_the_line_is_ended() -> None:
 
 def test_a_resumed_run_counts_its_own_steps() -> None:
     console, trainer = make_console(), make_trainer(start=400)
-    go(trainer, make_reporter(trainer, console))
+    go(trainer, make_reporter(trainer, console, run_directory=None))
     lines = lines_of(console)
-    assert any(re.fullmatch(r"steps +1,000, from 400", line) for line in lines)
-    assert "600 steps in 0:06 (100 steps/s), 2 episodes, return 7.5" in lines
+    assert any(re.fullmatch(r"steps +1,000, resumed at 400", line) for line in lines)
+    assert "600 steps in 0:06 (100 steps/s), 2 episodes" in lines
 
 
 def test_durations_and_sizes() -> None:

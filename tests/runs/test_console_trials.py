@@ -13,6 +13,7 @@ from rich.console import Console
 
 from adaqn.agents.events import Generation, TargetUpdate, TrialEnd
 from adaqn.agents.protocol import Clock, MemberReport, Report
+from adaqn.agents.registry import Traits
 from adaqn.evolution import Descendant
 from adaqn.hyperparameters import Hyperparameters
 from adaqn.runs.console import ConsoleReporter, Memory
@@ -24,7 +25,9 @@ def test_a_search_on_the_console() -> None:
     console = Console(file=io.StringIO(), width=100, highlight=False, color_system=None)
     trainer: Any = SimpleNamespace(
         clock=Clock(0, 0, 1_000),
-        report=lambda: Report((MemberReport(FIRST, 1.0, 1.0, 1, False),), 0, 0, {}),
+        report=lambda: Report((MemberReport(FIRST, 1.0, 1.0, 1, False),), (0,), 0, {}),
+        traits=Traits(tables=("trials",), measures_policy=True),
+        policy_return=lambda recent: None,
         seed=0,
         environments=SimpleNamespace(
             name="CartPole-v1",
@@ -63,7 +66,7 @@ def test_a_search_on_the_console() -> None:
     notes = lines.index("A round of 2 brackets:")
     assert lines[notes + 1] == "  bracket 0: 2 x 50 steps"
     assert notes < next(index for index, line in enumerate(lines) if "learning rate" in line)
-    assert "step 400: trial 0 failed" in lines and "step 500: trial 1 reached a return of 1,234.6" in lines
+    assert "step 400: trial 0 failed" in lines and "step 500: trial 1 finished with a mean return of 1,234.6" in lines
     assert any(line.startswith("step 400 of 1,000") and line.endswith("target 0: 25") for line in lines)
     assert any(line.startswith("step 500 of 1,000") and line.endswith("target 0: 50x50") for line in lines)
     # The member of another trial is another one, though it has the same place.
@@ -72,4 +75,4 @@ def test_a_search_on_the_console() -> None:
         "step 400: member 0 (25)",
         "step 500: member 0 (50x50)",
     ]
-    assert lines.index("Best trial: 3") > lines.index("step 500: trial 1 reached a return of 1,234.6")
+    assert lines.index("Best trial: 3") > lines.index("step 500: trial 1 finished with a mean return of 1,234.6")

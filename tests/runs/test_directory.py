@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from adaqn.errors import UserError
+from adaqn.runs.config import RunConfig
 from adaqn.runs.directory import RunDirectory
 
 WRITTEN = [
@@ -14,9 +15,8 @@ WRITTEN = [
     "selection.csv",
     "members.jsonl",
     "evaluations.csv",
-    "evaluations.csv.new",
     "policy_evaluations.csv",
-    "policy_evaluations.csv.new",
+    ".evaluations.csv.3.tmp",
     "trials.jsonl",
     "progress.csv",
     "summary.json",
@@ -32,10 +32,13 @@ WRITTEN = [
 FOREIGN = ["notes.md", "config.yaml.bak", "checkpoint/mine.zip", "tensorboard/readme", "plots/curve.csv"]
 
 
+CONFIG = RunConfig.from_dict({"env": "CartPole-v1", "steps": 5_000}).to_yaml()
+
+
 def fill(path: Path, names: list[str]) -> None:
     for name in names:
         (path / name).parent.mkdir(parents=True, exist_ok=True)
-        (path / name).write_text(name)
+        (path / name).write_text(CONFIG if name == "config.yaml" else name)
 
 
 def files(path: Path) -> set[str]:
@@ -90,13 +93,75 @@ def test_force_leaves_no_empty_directories_of_a_run(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == []
 
 
-def test_force_deletes_the_summary_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_force_deletes_the_summary_first_and_the_configuration_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fill(tmp_path, WRITTEN)
     deleted: list[str] = []
     unlink = os.unlink
     monkeypatch.setattr(os, "unlink", lambda path: (deleted.append(Path(path).name), unlink(path)))
     RunDirectory.create(tmp_path, force=True)
     assert deleted[0] == "summary.json"
+    assert deleted[-1] == "config.yaml"  # by which a deletion that was cut short can be gone on with
+
+
+def test_force_does_not_touch_what_no_run_wrote(tmp_path: Path) -> None:
+    fill(tmp_path, ["notes.md", "episodes.csv", "checkpoint/step-000000100.zip"])
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    with pytest.raises(UserError, match=r"holds no run, .* nothing there \(such as episodes.csv, checkpoint/step-"):
+        RunDirectory.create(tmp_path, force=True)
+    (tmp_path / "config.yaml").write_text("defaults:\n  - optimizer: adam\nseed: 1\n")  # some other program's
+    with pytest.raises(UserError, match="holds no run"):
+        RunDirectory.create(tmp_path, force=True)
+    (tmp_path / "config.yaml").unlink()
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+def test_force_begins_a_run_beside_files_that_are_not_in_its_way(tmp_path: Path) -> None:
+    fill(tmp_path, ["notes.md", "plots/curve.csv"])
+    RunDirectory.create(tmp_path, force=True)
+    assert files(tmp_path) == {"notes.md", "plots/curve.csv"}
+
+
+@pytest.mark.parametrize("name", ["tensorboard", "checkpoint", "checkpoint/segments", "episodes.csv", "wandb"])
+def test_nothing_is_written_or_removed_through_a_link(tmp_path: Path, name: str) -> None:
+    run, elsewhere = tmp_path / "run", tmp_path / "elsewhere"
+    fill(run, ["config.yaml", "members.jsonl", "checkpoint/step-000000100.zip"])
+    fill(elsewhere, ["events.out.tfevents.1.host", "step-000000100.zip", "rows-000000000-000004096.zip"])
+    if name == "checkpoint":
+        (run / "checkpoint/step-000000100.zip").unlink()
+        (run / "checkpoint").rmdir()
+    (run / name).symlink_to(elsewhere)
+    before = files(tmp_path)
+    with pytest.raises(UserError, match=f"{name} is a symbolic link, through which a run does not write"):
+        RunDirectory.create(run, force=True)
+    with pytest.raises(UserError, match=f"{name} is a symbolic link"):
+        RunDirectory.open(run).require_no_links()
+    assert files(tmp_path) == before and (run / name).is_symlink()
+
+
+def test_a_link_to_a_file_that_is_replaced_as_a_whole_is_removed_without_its_target(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    fill(run, ["config.yaml"])
+    fill(tmp_path, ["mine.png"])
+    (run / "picture.png").symlink_to(tmp_path / "mine.png")
+    RunDirectory.create(run, force=True)
+    assert files(tmp_path) == {"mine.png"} and os.listdir(run) == []
+
+
+def test_the_run_directory_itself_may_be_a_link(tmp_path: Path) -> None:
+    fill(tmp_path / "disk", ["config.yaml", "episodes.csv", "checkpoint/step-000000100.zip"])
+    (tmp_path / "run").symlink_to(tmp_path / "disk")
+    RunDirectory.create(tmp_path / "run", force=True)
+    assert os.listdir(tmp_path / "disk") == [] and (tmp_path / "run").is_symlink()
+
+
+def test_a_lock_is_no_content_and_stays_when_forced(tmp_path: Path) -> None:
+    fill(tmp_path, [".lock"])
+    RunDirectory.create(tmp_path)
+    fill(tmp_path, WRITTEN)
+    RunDirectory.create(tmp_path, force=True)
+    assert os.listdir(tmp_path) == [".lock"]
 
 
 def test_a_file_in_the_way_is_an_error(tmp_path: Path) -> None:

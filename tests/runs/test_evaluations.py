@@ -12,6 +12,7 @@ import yaml
 
 from adaqn import SEARL, AdaDQN, RandomSearch
 from adaqn.cli import main
+from adaqn.errors import UserError
 from adaqn.hyperparameters import Hyperparameters
 from adaqn.runs.reading import member_of, read_members, read_run, read_selection
 from adaqn.training.callbacks import EvalCallback
@@ -91,6 +92,14 @@ def test_where_no_trial_came_to_a_good_end_it_is_the_one_under_way(tmp_path: Pat
     assert len({generation for _, generation, _ in logged}) > 3
 
 
+def test_a_callback_does_not_write_the_table_of_searl(tmp_path: Path) -> None:
+    run_dir = tmp_path / "run"
+    model = SEARL("CartPole-v1", space=SPACE, population=3, generation_interval=40)
+    with pytest.raises(UserError, match=r"evaluations.csv would be written by two at a time"):
+        model.learn(220, callback=every_ten_steps(run_dir, log_name="evaluations.csv"), run_dir=run_dir)
+    assert not run_dir.exists(), "nothing is in the way of a second try"
+
+
 def test_searl_logs_its_policy_beside_its_members(tmp_path: Path) -> None:
     space = tmp_path / "space.yaml"
     space.write_text(yaml.safe_dump(SPACE))
@@ -109,6 +118,15 @@ def test_searl_logs_its_policy_beside_its_members(tmp_path: Path) -> None:
     assert [step for step, *_ in logged] == list(range(20, 240, 20))
     assert all((generation, elite) == before(watched, step) for step, generation, elite in logged)
     assert len({generation for _, generation, _ in logged}) > 2
+    # A callback that a program gives is kept apart in the same way.
+    own = tmp_path / "own"
+    names = ("population", "generation-interval", "batch-size", "train-freq")
+    settings: dict[str, Any] = {name.replace("-", "_"): int(flags[name]) for name in names}
+    model = SEARL("CartPole-v1", space=SPACE, seed=2, env_kwargs={"max_episode_steps": 30}, **settings)
+    callback = EvalCallback(eval_freq=20, n_eval_episodes=2, log_path=own, seed=2, verbose=0)
+    model.learn(220, callback=callback, run_dir=own)
+    assert (own / "evaluations.csv").read_bytes() == (alone / "evaluations.csv").read_bytes()
+    assert (own / path.name).read_bytes() == path.read_bytes()
     # The model that is kept is the first one that nothing was better than.
     rows = np.loadtxt(path, delimiter=",", skiprows=1)
     means = rows[:, 3].reshape(-1, 2).mean(axis=1)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+from importlib import resources
+from importlib.resources.abc import Traversable
 
 import pytest
 
@@ -92,6 +94,49 @@ def test_what_all_of_atari_shares(name: str) -> None:
 def test_what_all_of_atari_shares_where_members_explore(name: str) -> None:
     s = config_of(name).settings
     assert (s.exploration_initial_eps, s.exploration_final_eps, s.exploration_steps) == (1.0, 0.01, 250_000)
+
+
+def test_what_lunar_lander_has() -> None:
+    for name in ("lunar-lander", "lunar-lander-infinite"):
+        s = config_of(name).settings
+        assert (s.gamma, s.learning_starts, s.buffer_size, s.batch_size) == (0.99, 1_000, 10_000, 32)
+        assert (s.target_update_interval, s.train_freq, s.gradient_steps, s.n_steps) == (200, 1, 1, 1)
+        assert (s.exploration_initial_eps, s.exploration_final_eps, s.exploration_steps) == (1.0, 0.01, 1_000)
+
+
+@pytest.mark.parametrize(
+    "name", ["lunar-lander", "atari-activations", "atari-architectures", "atari-adam-epsilons", "mujoco"]
+)
+def test_where_members_stay_the_behaviour_member_is_drawn_until_the_end(name: str) -> None:
+    s = config_of(name).settings
+    assert (s.behaviour_initial_eps, s.behaviour_final_eps, s.behaviour_steps) == (1.0, 0.01, None)
+
+
+def comment_of(file: Traversable) -> str:
+    """The lines at the top that begin with #."""
+    lines = file.read_text().splitlines(keepends=True)
+    return "".join(itertools.takewhile(lambda line: line.startswith("#"), lines))
+
+
+@pytest.mark.parametrize("name", [*presets(), "spaces/images", "spaces/vectors"])
+def test_every_preset_says_what_is_the_papers_the_authors_codes_and_ours(name: str) -> None:
+    comment = comment_of(resources.files("adaqn") / "presets" / f"{name}.yaml")
+    sources = [line.split(":")[0] for line in comment.splitlines() if line.startswith(("# Paper:", "# A", "# Ours:"))]
+    assert sources[-3:] == ["# Paper", "# Authors' code", "# Ours"]
+
+
+@pytest.mark.parametrize(
+    ("name", "ours"),
+    [
+        ("mujoco-architectures", "three and four layers"),
+        ("mujoco-optimizers", "Adam as the third"),
+        ("mujoco-learning-rates", "1e-4 and 5e-4"),
+        ("mujoco", "steps (the text does not give the length)"),
+    ],
+)
+def test_what_was_inferred_is_not_called_the_papers(name: str, ours: str) -> None:
+    paper, _, rest = comment_of(resources.files("adaqn") / "presets" / f"{name}.yaml").partition("# Ours:")
+    assert ours in " ".join(rest.replace("#", "").split()) and ours not in paper
 
 
 @pytest.mark.parametrize("name", [name for name in presets() if name.startswith("mujoco")])

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adaqn.errors import UserError
+from adaqn.exact_file import ExactFile
 from adaqn.runs.directory import RunDirectory
 from adaqn.runs.reading import read_episodes, read_run
 from adaqn.runs.recorders.composition import recorders_for
-from adaqn.runs.recorders.exact_file import ExactFile
 from adaqn.runs.recorders.exact_tables import EpisodesRecorder
 from adaqn.training.observers import Episode, Observer
 
@@ -89,6 +89,13 @@ def test_a_torn_last_line_is_ignored(tmp_path: Path) -> None:
         ("episodes.csv", "step,return,length\n7\n", "line 2 of .* must have 3 numbers, but it is '7'"),
         ("members.jsonl", "{}\n{]\n", r"members\.jsonl is not valid JSON"),
         ("members.jsonl", "[1]\n", "must hold an object, but it holds '.1.'"),
+        ("members.jsonl", '{"step": 0}\n', "line 1 of .* must have a list of members, but it has None"),
+        ("members.jsonl", '{"step": "x", "members": []}\n', "the step in line 1 of .* must be a number"),
+        ("members.jsonl", "[" * 100_000 + "\n", r"members\.jsonl is not valid JSON"),
+        ("episodes.csv", "step,return,length\n1.5,2,3\n", "line 2 of .* has 1.5 for a whole number"),
+        ("episodes.csv", "step,return,length\nnan,2,3\n", "line 2 of .* has nan for a whole number"),
+        ("selection.csv", "step,target,loss_0\n1,0,1\n", "must have the columns step, target, loss_0"),
+        ("selection.csv", "step,target,loss_0,acted_0\n1,1,1,1\n", "losses of 1 members, but others among its targets"),
         ("summary.json", "{", r"summary\.json is not valid JSON"),
         ("config.yaml", "a: [", r"config\.yaml is not valid YAML"),
         ("config.yaml", "- a\n", "must hold a mapping of names to values, but it holds .'a'."),
@@ -98,6 +105,14 @@ def test_what_cannot_be_read_is_told_in_a_sentence(tmp_path: Path, name: str, te
     (tmp_path / "config.yaml").write_text(CONFIG)
     (tmp_path / name).write_text(text)
     with pytest.raises(UserError, match=sentence):
+        read_run(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["config.yaml", "episodes.csv", "selection.csv", "members.jsonl", "summary.json"])
+def test_a_file_that_is_not_utf_8_is_told_in_a_sentence(tmp_path: Path, name: str) -> None:
+    (tmp_path / "config.yaml").write_text(CONFIG)
+    (tmp_path / name).write_bytes(b"caf\xe9\n")
+    with pytest.raises(UserError, match=rf"cannot read .*{name} as text: 'utf-8' codec can't decode"):
         read_run(tmp_path)
 
 

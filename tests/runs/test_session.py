@@ -11,17 +11,19 @@ from adaqn.cli import main
 from adaqn.errors import UserError
 
 TRAIN = ["train", "--quiet", "--env", "CartPole-v1", "--steps", "120", "--learning-starts", "50", "--grid", "hidden=8"]
+TRAIN += ["--buffer-size", "200", "--batch-size", "4"]
+AVAILABLE = 3_000  # bytes: enough for the network and a batch, not for what 120 steps fill of the buffer
 
 
 @pytest.fixture
 def no_memory(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """Hardly anything is available until it is undone."""
-    monkeypatch.setattr("adaqn.replay.memory.available_memory", lambda: 1_000)
+    monkeypatch.setattr("adaqn.replay.memory.available_memory", lambda: AVAILABLE)
     return monkeypatch
 
 
 def model() -> AdaDQN:
-    return AdaDQN("CartPole-v1", [Hyperparameters(hidden=(8,))], learning_starts=50)
+    return AdaDQN("CartPole-v1", [Hyperparameters(hidden=(8,))], learning_starts=50, buffer_size=200, batch_size=4)
 
 
 def test_a_refused_run_in_python_has_no_directory(tmp_path: Path, no_memory: pytest.MonkeyPatch) -> None:
@@ -49,7 +51,7 @@ def test_a_run_is_not_given_up_for_one_that_is_refused(tmp_path: Path, monkeypat
     run_dir = tmp_path / "run"
     assert main([*TRAIN, "--run-dir", str(run_dir)]) == 0
     before = {path: path.read_bytes() for path in run_dir.rglob("*") if path.is_file()}
-    monkeypatch.setattr("adaqn.replay.memory.available_memory", lambda: 1_000)
+    monkeypatch.setattr("adaqn.replay.memory.available_memory", lambda: AVAILABLE)
     assert main([*TRAIN, "--run-dir", str(run_dir), "--force"]) == 1
     with pytest.raises(UserError, match="memory are available"):
         model().learn(120, run_dir=run_dir, force=True)

@@ -10,8 +10,9 @@ import gymnasium
 import numpy as np
 import pytest
 
-from adaqn.agents.events import Event, TargetUpdate
+from adaqn.agents.events import Event, PolicyEvaluation, TargetUpdate
 from adaqn.agents.protocol import Clock, Report
+from adaqn.agents.registry import NO_TRAITS, Traits
 from adaqn.errors import UserError
 from adaqn.training.callbacks import (
     BaseCallback,
@@ -37,10 +38,17 @@ class FakeTrainer:
         self.episodes = 0
         self.recent_episodes: deque[Episode] = deque(maxlen=100)
         self.stop_reason: str | None = None
+        self.interrupted = False
+        self.postponed: set[str] = set()
         self.episodes_at = episodes_at or {}
+        self.told: list[Event] = []
+        self.traits: Traits = NO_TRAITS
+
+    def tell(self, event: Event) -> None:
+        self.told.append(event)
 
     def report(self) -> Report:
-        return Report((), self.target, 0, {})
+        return Report((), (self.target,), 0, {})
 
     def stop(self, reason: str) -> None:
         self.stop_reason = reason
@@ -68,7 +76,7 @@ class FakeModel:
     """Pushes the cart to one side; it is better after `improves_at` steps, when it balances for a while."""
 
     def __init__(self, trainer: FakeTrainer, improves_at: int = 10**9) -> None:
-        self.trainer = trainer
+        self.trainer: Any = trainer
         self.improves_at = improves_at
         self.saved: list[tuple[int, str]] = []
         self.made: list[gymnasium.Env[Any, Any]] = []
@@ -235,6 +243,17 @@ def test_evaluations_are_logged_and_repeat_exactly(tmp_path: Path) -> None:
     assert callback.last_mean_reward == callback.best_mean_reward == result.mean == 50.0
 
 
+def test_all_observers_are_told_of_an_evaluation() -> None:
+    callback, trainer = EvalCallback(eval_freq=10, n_eval_episodes=2, seed=3, verbose=0), FakeTrainer()
+    run(callback, 20, trainer)
+    assert [event.step for event in trainer.told if isinstance(event, PolicyEvaluation)] == [10, 20]
+    first, last = trainer.told
+    assert isinstance(first, PolicyEvaluation) and isinstance(last, PolicyEvaluation)
+    assert len(last.returns) == 2 and last.mean == callback.last_mean_reward
+    assert last.mean_length == np.mean(last.lengths) == last.mean, "one reward per step"
+    assert last.std == np.std(last.returns)
+
+
 def test_the_environment_that_was_made_is_closed_and_the_users_is_not() -> None:
     callback = EvalCallback(eval_freq=10, n_eval_episodes=1, verbose=0)
     model = run(callback, 10)
@@ -299,6 +318,29 @@ def test_the_best_is_known_from_the_log_of_the_policy_up_to_the_step_at_which_it
     assert resumed.best_mean_reward == 50.0
     assert [row.split(",")[0] for row in log.read_text().splitlines()[1:]] == ["10", "10", "20", "30", "40"]
     assert (tmp_path / "evaluations.csv").read_text() == of_members
+
+
+def test_what_somebody_else_wrote_is_not_overwritten_and_no_step_is_taken_first(tmp_path: Path) -> None:
+    (tmp_path / "evaluations.csv").write_text("step,score\n1,2\n")
+    (tmp_path / "best_model.zip").write_bytes(b"PK\x03\x04 of some other library")
+    (tmp_path / "rl_model_500_steps.zip").write_text("mine")
+    (tmp_path / "other_500_steps.zip").write_text("mine")
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    for callback, sentence in (
+        (EvalCallback(log_path=tmp_path), r"evaluations.csv must begin with .* but got step,score: .* not overwritten"),
+        (EvalCallback(best_model_save_path=tmp_path), "best_model.zip exists, but is no agent that adaqn saved"),
+        (CheckpointCallback(10, tmp_path), "rl_model_500_steps.zip exists, but is no agent that adaqn saved"),
+    ):
+        with pytest.raises(UserError, match=sentence):
+            callback.bind(FakeModel(FakeTrainer()))
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_where_members_are_evaluated_by_the_algorithm_the_policy_has_a_file_of_its_own(tmp_path: Path) -> None:
+    trainer = FakeTrainer()
+    trainer.traits = Traits(tables=("evaluations",))
+    run(EvalCallback(eval_freq=10, n_eval_episodes=1, log_path=tmp_path, verbose=0), 10, trainer)
+    assert [path.name for path in tmp_path.iterdir()] == ["policy_evaluations.csv"]
 
 
 def test_training_stops_at_the_evaluation_that_is_good_enough(capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-from adaqn.errors import UserError
+from adaqn.errors import EnvironmentFault, UserError
 from adaqn.training.evaluation import EvaluationLog, EvaluationResult, episode_seed, evaluate_policy
 
 
@@ -141,12 +141,14 @@ def test_the_log_goes_on_where_a_resumed_run_stands(tmp_path: Path) -> None:
     log.append(200, 0, 0, EvaluationResult((9.25, 0.0), (1, 2)))
     whole = "step,generation,member,return,length\n100,0,2,1.0,7\n100,0,2,4.5,8\n200,0,0,9.25,1\n200,0,0,0.0,2\n"
     assert path.read_text() == whole
+    log.close()
 
     path.write_text(whole + "300,0,0,1")  # torn
     resumed = EvaluationLog(path)
     assert resumed.open(150) == [2.75]
     assert path.read_text() == "".join(whole.splitlines(keepends=True)[:3])
     resumed.append(200, 0, 0, EvaluationResult((9.25, 0.0), (1, 2)))
+    resumed.close()
     assert path.read_text() == whole
 
 
@@ -155,9 +157,13 @@ def test_the_log_starts_anew_with_a_new_run_but_not_with_a_further_call(tmp_path
     log = EvaluationLog(path)
     log.open(0)
     log.append(100, 3, 0, EvaluationResult((1.0,), (7,)))
+    log.close()
     before = path.read_text()
     assert log.open(0) == []
     assert path.read_text() == before
+    log.append(200, 3, 0, EvaluationResult((2.0,), (9,)))
+    log.close()
+    assert path.read_text() == before + "200,3,0,2.0,9\n"
     assert EvaluationLog(path).open(0) == []
     assert path.read_text() == "step,generation,member,return,length\n"
 
@@ -168,3 +174,51 @@ def test_a_file_that_is_no_log_is_not_touched(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="must begin with step,generation,member,return,length, but got precious"):
         EvaluationLog(path).open(5)
     assert path.read_text() == "precious"
+    path.write_text("step,generation,member,return,length\nten,0,0,1.0,5\n")
+    with pytest.raises(UserError, match=r"must hold numbers, but one of its lines is 'ten,0,0,1\.0,5'"):
+        EvaluationLog(path).check()
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(UserError, match="it is no log of evaluations, and was not overwritten"):
+        EvaluationLog(path).open(5)
+    assert path.read_bytes() == b"\xff\xfe\x00"
+
+
+class Spoiled(Countdown):
+    """Returns something else in its first step."""
+
+    def __init__(self, **spoiled: Any) -> None:
+        super().__init__()
+        self.spoiled = spoiled
+
+    def step(self, action: Any) -> Any:
+        observation, reward, terminated, truncated, info = super().step(action)
+        sound = {"observation": observation, "reward": reward, "terminated": terminated, "truncated": truncated}
+        return (*(sound | self.spoiled).values(), info)
+
+    def render(self) -> Any:
+        if "render" in self.spoiled:
+            raise RuntimeError("no display")
+        return super().render()
+
+
+@pytest.mark.parametrize(
+    ("spoiled", "told"),
+    [
+        ({"reward": None}, "the reward None in step 1 of an episode, where a number is expected"),
+        ({"reward": "2"}, "the reward '2' in step 1"),
+        ({"reward": float("nan")}, "the reward nan in step 1 of an episode, where a finite one"),
+        ({"reward": 10**400}, "a reward too large for a float in step 1"),
+        ({"observation": np.array([np.nan], np.float32)}, "an observation with nan at flat index 0 in step 1"),
+        ({"observation": np.array(["1"])}, "an observation of dtype <U1 in step 1"),
+        ({"terminated": np.array([True, False])}, "for terminated in step 1 of an episode, where True or False"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_what_cannot_be_evaluated_is_told(spoiled: dict[str, Any], told: str) -> None:
+    with pytest.raises(EnvironmentFault, match=f"^the evaluation environment Spoiled returned .*{told}"):
+        evaluate_policy(Constant(0), Spoiled(**spoiled))
+
+
+def test_an_environment_that_cannot_render_is_told() -> None:
+    with pytest.raises(EnvironmentFault, match=r"Spoiled raised RuntimeError\('no display'\) when it rendered"):
+        evaluate_policy(Constant(0), Spoiled(render=None), on_frame=lambda frame: None)

@@ -1,8 +1,10 @@
-"""What an agent reports of what it did, for the files, the screen and callbacks."""
+"""What happens in a run besides its steps and episodes, for the files, the screen and callbacks."""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from adaqn.errors import UserError
 from adaqn.evolution import Descendant
@@ -41,6 +43,29 @@ class MemberEvaluation(NamedTuple):
     length: int
 
 
+class PolicyEvaluation(NamedTuple):
+    """The learned policy was evaluated in episodes apart from training."""
+
+    step: int
+    returns: tuple[float, ...]
+    lengths: tuple[int, ...]
+
+    @property
+    def mean(self) -> float:
+        """Mean return."""
+        return float(np.mean(self.returns))
+
+    @property
+    def std(self) -> float:
+        """Standard deviation of the returns."""
+        return float(np.std(self.returns))
+
+    @property
+    def mean_length(self) -> float:
+        """Mean number of steps."""
+        return float(np.mean(self.lengths))
+
+
 class TrialEnd(NamedTuple):
     """A trial of a search is over."""
 
@@ -69,4 +94,4 @@ class Failure(NamedTuple):
     error: UserError  # what the run ends with
 
 
-Event = TargetUpdate | Generation | MemberEvaluation | TrialEnd | TrialStart | Failure
+Event = TargetUpdate | Generation | MemberEvaluation | PolicyEvaluation | TrialEnd | TrialStart | Failure

@@ -9,15 +9,17 @@ because on a CPU drawing a few inside takes a tenth of the whole step.
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
 from adaqn.agents.events import Event, Failure
+from adaqn.checks import count
 from adaqn.envs.environments import FinishedEpisode
 from adaqn.hyperparameters import Hyperparameters
 from adaqn.networks.network import Network
+from adaqn.replay.memory import Need
 from adaqn.replay.protocol import Batch
 
 State = TypeVar("State")
@@ -32,6 +34,11 @@ class Clock(NamedTuple):
     settled: int = 0  # up to which step all that was due has been done
     horizon: int = 0  # length of the run that schedules "until the end" refer to
     replay_start: int = 0  # the step at which the replay buffer was empty
+
+
+def clock_from(values: Mapping[str, Any]) -> Clock:
+    """The clock that was saved as `_asdict()`."""
+    return Clock(**{name: count(f"the clock's {name}", values[name]) for name in Clock._fields})
 
 
 class Operation(enum.Enum):
@@ -65,10 +72,16 @@ class Report(NamedTuple):
     """What an agent tells about its state, for the screen and the logs."""
 
     members: tuple[MemberReport, ...]
-    target: int  # the member that the target is computed from, or the first of them
+    targets: tuple[int, ...]  # members that the target is computed from, each once, the best first
     generation: int  # of the member whose policy is used, as numbered in members.jsonl
     metrics: dict[str, float]  # scalars for the logs by their tags (`train/loss`, `ada/...`)
     lines: tuple[str, ...] = ()  # what the table of the members does not tell
+    policy_return: float | None = None  # of the learned policy, if the algorithm measured it (`measures_policy`)
+
+    @property
+    def target(self) -> int:
+        """The member that the target is computed from, or the first of them."""
+        return self.targets[0]
 
 
 class PolicyWeights(NamedTuple):
@@ -86,7 +99,12 @@ class Agent(Protocol[State]):
 
     @property
     def parameter_bytes(self) -> int:
-        """Memory that the state takes, for the estimate before a run."""
+        """Memory that the state takes."""
+        ...
+
+    @property
+    def memory_needs(self) -> tuple[Need, ...]:
+        """What learning needs memory for besides the replay buffer, known before anything is allocated."""
         ...
 
     def init(self, seed: int) -> State:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.abc import InspectLoader
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -25,7 +25,9 @@ from adaqn.agents.core.population import Population, refuse_idle_evolution, requ
 from adaqn.checks import count
 from adaqn.errors import UserError, unknown_name
 from adaqn.hyperparameters import Hyperparameters
+from adaqn.limits import most
 from adaqn.plugins import PluginFolder
+from adaqn.space import default_space
 
 if TYPE_CHECKING:
     import gymnasium
@@ -36,8 +38,21 @@ if TYPE_CHECKING:
     MakeAgent = Callable[[Any, Population, gymnasium.Space, gymnasium.Space], Agent[Any]]
 
 Table = Literal["evaluations", "trials"]
+
+
+class Traits(NamedTuple):
+    """What the files and the screen must know of an algorithm."""
+
+    tables: tuple[Table, ...] = ()  # what a run directory has besides the usual files
+    measures_policy: bool = False  # `Report.policy_return` tells how good its policy is, and not training returns
+    sums_up_selections: bool = False  # its `TargetUpdate` events sum up many updates, with the share of each member
+
+
 _FOR_MEMBERS = 0x6D656D62  # keeps the draw of the first members apart from all else that a seed decides
 _ADDED = PluginFolder("algorithm", "adaqn.agents.added", entry_points="adaqn.algorithms")
+
+
+NO_TRAITS = Traits()
 
 
 @dataclass(frozen=True)
@@ -55,8 +70,7 @@ class Algorithm:
     base: str | None = None  # tries members of the space one after the other, each in a run of this algorithm
     base_settings: type[Settings] | None = None  # what one such trial can be given, where it can be the base of one
     one_environment: bool = False  # evaluates its members one by one
-    tables: tuple[Table, ...] = ()  # what a run directory has besides the usual files
-    sums_up_selections: bool = False  # its `TargetUpdate` events sum up many updates, with the share of each member
+    traits: Traits = NO_TRAITS
     over: Callable[[str], Algorithm] | None = None  # the same search with another base, given by name
 
     def configure(self, given: Mapping[str, Any]) -> Any:
@@ -75,7 +89,7 @@ class Algorithm:
 
     def environments(self, given: object) -> int:
         """How many environments are stepped side by side."""
-        n_envs = count("n_envs", given, low=1)
+        n_envs = count("n_envs", given, low=1, high=most("n_envs"))
         if self.one_environment and n_envs > 1:
             raise UserError(f"this algorithm evaluates one member at a time: n_envs must be 1, but it is {n_envs}")
         return n_envs
@@ -85,7 +99,7 @@ class Algorithm:
     ) -> Population:
         """What to train: the members given, or drawn from the space, or the default ones for these observations."""
         if given.space is None and self.space == "required":
-            raise UserError("this algorithm searches in a space of hyperparameters: give one, such as space=vectors")
+            given = given._replace(space=default_space(observation_shape()))
         if given.space is not None and self.space == "none":
             raise UserError("this algorithm cannot search in a space of hyperparameters, but got one")
         if given.space is not None:
@@ -123,7 +137,9 @@ class Algorithm:
             if len(members) != self.copies or len(set(members)) != 1:
                 many = "one member" if self.copies == 1 else f"{self.copies} equal members"
                 raise UserError(
-                    f"this algorithm trains exactly {many}, but got {len(members)} (of {len(set(members))} kinds)"
+                    f"this algorithm trains exactly {many}, but got {len(members)} (of {len(set(members))} kinds): "
+                    f"pick one by its number, 0 to {len(members) - 1}, with --member on the command line, member: in "
+                    "a file, or members=[members[0]] in Python"
                 )
         if len(members) < self.least:
             raise UserError(f"this algorithm needs at least {self.least} members, but got {len(members)}")
@@ -142,9 +158,12 @@ def agent_class(path: str) -> MakeAgent:
     return make
 
 
-def algorithm(name: str, base: str | None = None) -> Algorithm:
-    """The algorithm with this name; a search may be given another base than its own."""
-    if name not in algorithm_names():
+def algorithm(name: object, base: object = None) -> Algorithm:
+    """The algorithm with this name; a search may be given another base than its own.
+
+    The names may come from a file, and be no names at all.
+    """
+    if not isinstance(name, str) or name not in algorithm_names():
         raise unknown_name("algorithm", name, algorithm_names())
     chosen = _load(name)
     if base is None or base == chosen.base:
@@ -152,7 +171,7 @@ def algorithm(name: str, base: str | None = None) -> Algorithm:
     if chosen.over is None:
         raise UserError(f"{name} has no trials and so no base, but got base={base!r}")
     # Only this one is loaded: a plug-in that is broken must not stand in the way of the others.
-    if base not in algorithm_names() or _load(base).base_settings is None:
+    if not isinstance(base, str) or base not in algorithm_names() or _load(base).base_settings is None:
         raise unknown_name("base", base, base_names())
     return chosen.over(base)
 

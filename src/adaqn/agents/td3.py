@@ -38,7 +38,7 @@ from adaqn.agents.core.settings import SelectionSettings, setting
 from adaqn.agents.core.targets import bellman_target, critic_inputs, critic_target, polyak
 from adaqn.agents.events import Event, Failure
 from adaqn.agents.protocol import Clock, Operation, PolicyWeights, Report
-from adaqn.agents.registry import Algorithm
+from adaqn.agents.registry import Algorithm, Traits
 from adaqn.checks import at_least, between
 from adaqn.compilation import transition
 from adaqn.ensemble import Ensemble, EnsembleParameters, EnsembleState
@@ -369,8 +369,10 @@ def default_critic(_: tuple[int, ...]) -> tuple[Hyperparameters, ...]:
     return (Hyperparameters(hidden=(256, 256), learning_rate=1e-3),)
 
 
+TRAITS = Traits(sums_up_selections=True)
+
 ALGORITHMS = {
-    "adatd3": Algorithm(TD3Settings, TD3Agent, default_members, least=2, space="optional", sums_up_selections=True),
+    "adatd3": Algorithm(TD3Settings, TD3Agent, default_members, least=2, space="optional", traits=TRAITS),
     "randtd3": Algorithm(
         TD3Settings,
         TD3Agent,
@@ -378,14 +380,14 @@ ALGORITHMS = {
         {"selection": "random"},
         least=2,
         space="optional",
-        sums_up_selections=True,
+        traits=TRAITS,
     ),
     "td3": Algorithm(
         TD3Settings,
         TD3Agent,
         default_critic,
         copies=2,
-        sums_up_selections=True,
+        traits=TRAITS,
         base_settings=PlainTD3Settings,
     ),
 }

@@ -1,9 +1,11 @@
-"""One picture of one run: how well it did, how well each member fitted, and which member was target when."""
+"""One picture of one run: its returns, the losses of its members, and which member was the target when."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 import numpy as np
@@ -12,16 +14,24 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 from numpy.typing import NDArray
+from PIL import Image
 
+from adaqn.agents.registry import algorithm, algorithm_names
 from adaqn.errors import UserError, unknown_name
 from adaqn.hyperparameters import Hyperparameters
-from adaqn.runs.labels import member_labels
-from adaqn.runs.reading import Episodes, RunData, Selections, member_of, read_run
+from adaqn.runs.labels import loss_meaning, member_labels
+from adaqn.runs.reading import RunData, Selections, member_of, read_run
+from adaqn.runs.standings import acting_returns, history_of, selected_shares, selection_weights
+from adaqn.snapshot import replacing
+from adaqn.training.observers import LATEST
 
 BINS = 120  # along the steps, in the strip of targets
 POINTS = 480  # of all loss curves together: many long curves would hide one another
 NAMED_ROWS = 24  # members that a legend and an axis have room for
 LONGEST_LABEL = 44
+SOFTWARE = "adaqn"  # the entry of a PNG by which our pictures are known
+COLUMNS = (46.0, 126.0)  # right ends of what stands beside the rows, in points from the axes
+TITLE: dict[str, Any] = {"loc": "left", "fontsize": "small", "color": "0.3"}
 
 Colour = tuple[float, float, float]
 
@@ -30,18 +40,32 @@ def draw_run(run_directory: Path, output: Path | None = None, force: bool = Fals
     """Draw a run, also one that still goes on, to `picture.png` in its directory, each time anew, or to a file."""
     run = read_run(run_directory)
     path = run.path / "picture.png" if output is None else Path(output)
-    if output is not None and path.exists() and not force:
-        raise UserError(f"{path} exists already; add --force to overwrite it, or name another file")
+    if os.path.lexists(path) and not force:
+        if output is not None:
+            raise UserError(f"{path} exists already; add --force to overwrite it, or name another file")
+        if not _drawn_here(path):
+            raise UserError(f"{path} exists already, and adaqn did not draw it; add --force, or name another file")
     figure = picture_of(run)
     allowed = FigureCanvasAgg(figure).get_supported_filetypes()
     if path.suffix.lstrip(".") not in allowed:
         raise unknown_name("suffix of a picture", path.suffix, [f".{kind}" for kind in allowed])
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path)
     except OSError as error:
         raise UserError(f"cannot write {path}: {error.strerror or error}") from error
+    kind = path.suffix.lstrip(".")
+    with replacing(path) as file:
+        figure.savefig(file, format=kind, metadata={"Software": SOFTWARE} if kind == "png" else None)
     return path
+
+
+def _drawn_here(path: Path) -> bool:
+    """Whether a file is a picture that this module drew."""
+    try:
+        with Image.open(path) as image:
+            return image.info.get("Software") == SOFTWARE
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):
+        return False
 
 
 def picture_of(run: RunData) -> Figure:
@@ -50,14 +74,15 @@ def picture_of(run: RunData) -> Figure:
     labels = [_shortened(label) for label in member_labels(_members(run))]
     colours = member_colours(len(labels))
     rows = min(max(len(labels), 2), NAMED_ROWS)
-    width = 10.0 + 0.08 * max(map(len, labels), default=0)
-    figure = Figure(figsize=(width, 7.2 + 0.17 * rows), dpi=130, layout="constrained")
-    panels = figure.subplots(3, 1, sharex=True, height_ratios=[3.0, 3.0, 0.9 + 0.16 * rows])
+    width = 10.6 + 0.08 * max(map(len, labels), default=0)
+    figure = Figure(figsize=(width, 7.6 + 0.19 * rows), dpi=130, layout="constrained")
+    panels = figure.subplots(3, 1, sharex=True, height_ratios=[3.0, 3.0, 0.9 + 0.17 * rows])
     returns, losses, targets = panels
-    draw_returns(returns, run.episodes)
+    draw_returns(returns, run)
     draw_losses(losses, selection, labels, colours)
-    draw_targets(targets, selection, labels, colours)
-    last = max([1, *run.episodes.step[-1:], *selection.step[-1:]])
+    draw_targets(targets, run, colours)
+    losses.set_title(f"cumulated loss: {loss_meaning(run.sums_up_selections)}", **TITLE)
+    last = max([1, *run.episodes.step[-1:], *selection.step[-1:], *run.evaluations.step[-1:]])
     targets.set_xlim(0, float(last))
     targets.xaxis.set_major_locator(MaxNLocator(integer=True))
     targets.set_xlabel("environment steps")
@@ -69,26 +94,47 @@ def picture_of(run: RunData) -> Figure:
     return figure
 
 
-def draw_returns(axes: Axes, episodes: Episodes) -> None:
-    """The return of every episode, and the mean of the last ones."""
-    axes.set_ylabel("training return")
+def draw_returns(axes: Axes, run: RunData) -> None:
+    """The return of every episode, means over a long and a short window, and the evaluations."""
+    axes.set_ylabel("return")
     axes.grid(alpha=0.25)
-    n = len(episodes.step)
-    if n == 0:
+    episodes, n = run.episodes, len(run.episodes.step)
+    if n == 0 and len(run.evaluations.step) == 0:
         _say(axes, "no episode has ended yet")
         return
-    window = running_window(n)
-    axes.plot(episodes.step, episodes.total, "o", color="0.6", markersize=2.5, markeredgewidth=0, alpha=0.45)
-    mean = running_mean(episodes.total, window)
-    marker = "o" if n == 1 else None  # one point makes no line
-    (line,) = axes.plot(episodes.step, mean, color="black", linewidth=1.6, marker=marker, clip_on=False)
-    if window > 1:
-        line.set_label(f"mean of {window} episodes")
-        axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), frameon=False, fontsize="small")
+    if n:
+        axes.plot(
+            episodes.step, episodes.total, "o", color="0.45", markersize=4.5 if n <= 300 else 3.0, markeredgewidth=0,
+            alpha=0.5, clip_on=False, label="training episode",
+        )  # fmt: skip
+    # A mean of few episodes shows a collapse at the end, which one of many hides.
+    for window, colour in zip(running_windows(n), ("tab:orange", "black"), strict=False):
+        mean = running_mean(episodes.total, window)
+        axes.plot(episodes.step, mean, color=colour, linewidth=1.4, label=f"mean of {window} episodes")
+    _draw_evaluations(axes, run)
+    axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), frameon=False, fontsize="small", labelspacing=0.5)
+
+
+def _draw_evaluations(axes: Axes, run: RunData) -> None:
+    """The mean of every evaluation with its standard deviation, and the best model."""
+    evaluations = run.evaluations
+    steps = np.unique(evaluations.step)
+    if len(steps):
+        groups = [evaluations.total[evaluations.step == step] for step in steps]
+        axes.errorbar(
+            steps, [group.mean() for group in groups], [group.std() for group in groups],
+            color="tab:blue", marker="D", markersize=4.5, linewidth=1.2, elinewidth=0.8, clip_on=False,
+            label="evaluation (mean, std)",
+        )  # fmt: skip
+    if (best := run.best_model) is not None and np.isfinite(best.total):
+        axes.plot(
+            best.step, best.total, "*", color="tab:red", markersize=13, markeredgecolor="white", clip_on=False,
+            zorder=6, label=f"best model ({best.total:,.4g})",
+        )  # fmt: skip
 
 
 def draw_losses(axes: Axes, selection: Selections, labels: Sequence[str], colours: Sequence[Colour]) -> None:
-    """The cumulated loss of every member between two target updates; a cross is where one diverged."""
+    """The loss that members are compared by; a cross is where one diverged."""
     axes.set_ylabel("cumulated loss")
     axes.grid(alpha=0.25)
     if len(selection.step) == 0:
@@ -106,7 +152,7 @@ def draw_losses(axes: Axes, selection: Selections, labels: Sequence[str], colour
             step,
             loss,
             color=colours[member],
-            linewidth=1.2,
+            linewidth=1.4,
             marker="o" if len(step) == 1 else None,
             clip_on=len(step) > 1,
             label=label if member in named else None,
@@ -118,19 +164,23 @@ def draw_losses(axes: Axes, selection: Selections, labels: Sequence[str], colour
         bbox_to_anchor=(1.01, 1.0),
         frameon=False,
         fontsize="small" if len(named) <= 12 else "x-small",
-        title=None if len(named) == len(labels) else f"{len(named)} of {len(labels)} members",
+        title="members" if len(named) == len(labels) else f"{len(named)} of {len(labels)} members",
+        title_fontsize="small",
+        alignment="left",
         labelspacing=0.35,
     )
 
 
-def draw_targets(axes: Axes, selection: Selections, labels: Sequence[str], colours: Sequence[Colour]) -> None:
-    """A row per member, the darker the more often it was target in that stretch of steps."""
-    axes.set_ylabel("target member")
+def draw_targets(axes: Axes, run: RunData, colours: Sequence[Colour]) -> None:
+    """A row per member, the darker the more often it was target in that stretch of steps, and what came of it."""
+    selection, members, pair = run.selection, len(colours), run.sums_up_selections
+    axes.set_ylabel("member")
     if len(selection.step) == 0:
         _say(axes, "no target update yet")
         return
-    members = len(labels)
-    share, edges = target_shares(selection, members, min(BINS, len(selection.step)))
+    meaning = "the target pair (two at a time: the shares add up to 200%)" if pair else "the target"
+    axes.set_title(f"when each member was {'in ' if pair else ''}{meaning}", **TITLE)
+    share, edges = target_shares(selection, members, min(BINS, len(selection.step)), selection_weights(run))
     raster = np.ones((members, len(edges) - 1, 4))
     raster[..., :3] = np.asarray(colours)[:, None, :]
     raster[..., 3] = np.where(share > 0.0, 0.2 + 0.8 * share, 0.0)  # a single time must still be seen
@@ -142,20 +192,39 @@ def draw_targets(axes: Axes, selection: Selections, labels: Sequence[str], colou
         axes.hlines(np.arange(1, members) - 0.5, *edges[[0, -1]], color="0.9", linewidth=0.5)
     else:
         axes.yaxis.set_major_locator(MaxNLocator(integer=True))
-    totals = selection.selected.mean(axis=0)
-    for member in _named(selection, members):
-        axes.text(
-            1.01,
-            member,
-            f"{totals[member]:.0%}  {labels[member]}",
-            transform=axes.get_yaxis_transform(),
-            verticalalignment="center",
-            fontsize="small" if members <= 12 else "x-small",
-        )
+    _draw_standings(axes, run)
 
 
-def target_shares(selection: Selections, members: int, bins: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Of the target updates in each of the bins, the share of every member, and the bins' edges. [K, bins]"""
+def _draw_standings(axes: Axes, run: RunData) -> None:
+    """Beside each row, the share of the target updates and the return of the episodes in which the member acted."""
+    members = run.selection.loss.shape[1]
+    shares, acting = selected_shares(run), acting_returns(history_of(run))
+    role = "training\nthe actor most" if run.sums_up_selections else "acting most\n(episodes)"
+    size = "small" if members <= 12 else "x-small"
+
+    def write(text: str, row: float, column: int) -> None:
+        axes.annotate(
+            text, (1.0, row), (COLUMNS[column], 0.0), xycoords=axes.get_yaxis_transform(), textcoords="offset points",
+            horizontalalignment="right", verticalalignment="center" if row >= 0 else "bottom", fontsize=size,
+            annotation_clip=False,
+        )  # fmt: skip
+
+    write("in pair" if run.sums_up_selections else "selected", -0.6, 0)
+    write(f"return when\n{role}", -0.6, 1)
+    for member in _named(run.selection, members):
+        name = f"{member}: " if members > NAMED_ROWS else ""  # where the axis does not name every row
+        write(f"{name}{shares[member]:.0%}", member, 0)
+        own = acting[member]
+        write("-" if own.mean is None else f"{own.mean:,.4g} ({own.episodes:,})", member, 1)
+
+
+def target_shares(
+    selection: Selections, members: int, bins: int, weights: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Of the target updates in each of the bins, the share of every member, and the bins' edges. [K, bins]
+
+    The weights say how many target updates each row tells of.
+    """
     first, last = selection.step[0], selection.step[-1]
     # A target update tells of the steps before it, so the strip begins one interval before the first.
     interval = (last - first) / (len(selection.step) - 1) if len(selection.step) > 1 else first
@@ -163,8 +232,8 @@ def target_shares(selection: Selections, members: int, bins: int) -> tuple[NDArr
     # Each bin reaches to its right edge inclusively; rounding must not open a bin beyond the last.
     bin_of = np.clip(np.searchsorted(edges, selection.step, side="left") - 1, 0, bins - 1)
     shares = np.zeros((bins, members))
-    np.add.at(shares, bin_of, selection.selected)
-    return (shares / np.maximum(np.bincount(bin_of, minlength=bins), 1)[:, None]).T, edges
+    np.add.at(shares, bin_of, selection.selected * weights[:, None])
+    return (shares / np.maximum(np.bincount(bin_of, weights, minlength=bins), 1.0)[:, None]).T, edges
 
 
 def thinned(
@@ -182,9 +251,10 @@ def thinned(
     return np.asarray(steps), np.asarray(means)
 
 
-def running_window(n: int) -> int:
-    """Over how many of n episodes the return is averaged: a tenth of them, at most a hundred."""
-    return max(1, min(100, n // 10))
+def running_windows(n: int) -> list[int]:
+    """Over how many of n episodes the return is averaged: ten, and a tenth of them if that is many more."""
+    tenth = min(100, n // 10)
+    return [window for window in (LATEST, tenth) if n >= LATEST and (window == LATEST or tenth >= 2 * LATEST)]
 
 
 def running_mean(values: NDArray[np.float64], window: int) -> NDArray[np.float64]:
@@ -208,7 +278,13 @@ def _members(run: RunData) -> list[Hyperparameters]:
     """The ensemble as it is now; before it was written, as many plain members as there are losses."""
     if not run.members:
         return [Hyperparameters()] * run.selection.loss.shape[1]
-    return [member_of(values) for values in run.members[-1]["members"]]
+    members = [member_of(values) for values in run.members[-1]["members"]]
+    if len(run.selection.step) and run.selection.loss.shape[1] != len(members):
+        raise UserError(
+            f"{run.path} has {len(members)} members in members.jsonl, but losses of "
+            f"{run.selection.loss.shape[1]} in selection.csv"
+        )
+    return members
 
 
 def _named(selection: Selections, members: int) -> list[int]:
@@ -222,8 +298,14 @@ def _named(selection: Selections, members: int) -> list[int]:
 def _title(run: RunData) -> str:
     parts = [run.config.get("algo"), run.config.get("env"), f"seed {run.config.get('seed')}"]
     title = ", ".join(str(part) for part in parts if part is not None)
-    # Members come and go in their slots; a label can name one only.
-    return title if len(run.members) < 2 else f"{title} (labels name the last of {len(run.members)} generations)"
+    if len(run.members) < 2:
+        return title
+    # Members come and go in their places; a label can name one only.
+    name = run.config.get("algo")
+    kind = "trial" if name in algorithm_names() and algorithm(name).base is not None else "generation"
+    return (
+        f"{title}\nlabels, shares and returns of members are those of {kind} {run.members[-1]['generation']}, the last"
+    )
 
 
 def _shortened(label: str) -> str:

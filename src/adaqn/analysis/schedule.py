@@ -7,9 +7,10 @@ from pathlib import Path
 import yaml
 
 from adaqn.agents.core.population import Scheduled
+from adaqn.checks import count
 from adaqn.errors import UserError
 from adaqn.hyperparameters import Hyperparameters
-from adaqn.runs.config import schedule_values
+from adaqn.runs.config import as_mapping, schedule_values
 from adaqn.runs.reading import RunData, member_of, read_run
 from adaqn.snapshot import replacing
 
@@ -39,10 +40,15 @@ def schedule_of(run: RunData) -> tuple[Scheduled, ...]:
     # Several environments step over the end of an interval; a run with this schedule looks at it there. With one, a
     # target is chosen at the end of an interval, or (SEARL) whenever a generation ends.
     alone = run.config.get("n_envs") == 1
-    interval = 1 if alone else run.config["settings"].get("target_update_interval", 1)
+    settings = as_mapping(f"settings in {run.path / 'config.yaml'}", run.config.get("settings"))
+    interval = 1 if alone else count("target_update_interval", settings.get("target_update_interval", 1), low=1)
     schedule: list[Scheduled] = []
     for step, target in history:
-        members: list[Hyperparameters] = next(who for since, who in reversed(generations) if since <= step)
+        members: list[Hyperparameters] | None = next(
+            (who for since, who in reversed(generations) if since <= step), None
+        )
+        if members is None or target >= len(members):
+            raise UserError(f"members.jsonl of {run.path} has no member {target} at step {step}, which was the target")
         begins = step - step % interval
         if schedule and schedule[-1].step == begins:
             schedule.pop()

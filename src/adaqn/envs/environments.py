@@ -16,7 +16,8 @@ import numpy as np
 from gymnasium import spaces
 
 from adaqn.envs.episode import EpisodePosition, RunningEpisode
-from adaqn.envs.making import frame_stack_of, learning_reward_bound_of, make_environment, name_of
+from adaqn.envs.making import close, frame_stack_of, learning_reward_bound_of, name_of
+from adaqn.envs.source import EnvironmentLike, EnvironmentSource
 from adaqn.envs.spaces import observation_dtype, require_box_observations
 from adaqn.errors import CheckpointError, EnvironmentFault, UserError
 from adaqn.replay.protocol import Transitions
@@ -60,29 +61,31 @@ class Environments:
         self.finished: list[FinishedEpisode] = []  # in the last step
 
     @classmethod
-    def make(cls, env: str | gymnasium.Env[Any, Any], n_envs: int, env_kwargs: Mapping[str, Any]) -> Environments:
-        """The environments that a user asked for: an id `n_envs` times, or the one environment given."""
+    def make(
+        cls, env: EnvironmentLike | EnvironmentSource, n_envs: int, env_kwargs: Mapping[str, Any] | None = None
+    ) -> Environments:
+        """The environments that a user asked for: an id or function `n_envs` times, or the one environment given."""
         if n_envs < 1:
             raise UserError(f"n_envs must be at least 1, but it is {n_envs}")
-        if isinstance(env, gymnasium.Env):
-            if n_envs != 1:
-                raise UserError(f"n_envs must be 1 for an environment object, but it is {n_envs} (an id allows more)")
-            if env_kwargs:
-                raise UserError(
-                    f"env_kwargs go with an id, but {dict(env_kwargs)} was given with an environment object"
-                )
-            return cls([env], owned=False)
-        if not isinstance(env, str):
-            raise UserError(f"env must be an id or a gymnasium.Env, but it is a {type(env).__name__}")
-        envs: list[gymnasium.Env[Any, Any]] = []
+        source = env if isinstance(env, EnvironmentSource) else EnvironmentSource.of(env, env_kwargs)
+        envs = source.make_several(n_envs)
         try:
-            for _ in range(n_envs):
-                envs.append(make_environment(env, env_kwargs))
-            return cls(envs, owned=True)
+            return cls(envs, owned=source.repeatable)
         except UserError:
-            for made in envs:
-                made.close()
+            if source.repeatable:
+                for made in envs:
+                    close(made)
             raise
+
+    @property
+    def envs(self) -> tuple[gymnasium.Env[Any, Any], ...]:
+        """The environments themselves; to step one of them here is to spoil its record."""
+        return self._envs
+
+    @property
+    def infos(self) -> list[dict[str, Any]]:
+        """What each environment said about its last step."""
+        return [episode.info for episode in self._episodes]
 
     @property
     def count(self) -> int:
@@ -169,7 +172,7 @@ class Environments:
         """Close the environments that were made here; one that the user gave stays open."""
         if self._owned:
             for env in self._envs:
-                env.close()
+                close(env)
 
     def _label(self, index: int) -> str:
         """How messages refer to one of the environments."""

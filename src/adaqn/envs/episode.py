@@ -10,9 +10,9 @@ from gymnasium import spaces
 
 from adaqn.envs.actions import environment_actions
 from adaqn.envs.leftovers import clear_leftovers
+from adaqn.envs.spaces import observation_dtype
+from adaqn.envs.values import Unusable, observation_of, require_finite, reward_of, truth_of
 from adaqn.errors import CheckpointError, EnvironmentFault
-
-LARGEST = float(np.finfo(np.float32).max)
 
 
 class EpisodePosition(NamedTuple):
@@ -40,12 +40,14 @@ class RunningEpisode:
         self._env = env
         self._label = label
         self._shape = observation_space.shape
+        self._dtype = observation_dtype(observation_space)
         self._action_space = action_space
         # Those of the current episode, and room for more: it doubles when it is full.
         self._actions = np.empty((256, *(action_space.shape or ())), action_space.dtype)
         self.seed = 0
         self.total = 0.0
         self.length = 0
+        self.info: dict[str, Any] = {}  # of the last step
 
     def begin(self, seed: int, observations: np.ndarray, row: int) -> None:
         """Reset the environment with this seed."""
@@ -69,22 +71,17 @@ class RunningEpisode:
         given = environment_actions(self._action_space, self._actions[length])
         self.length = length + 1
         try:
-            observation, reward, terminated, truncated, _ = self._env.step(given)
+            observation, reward, terminated, truncated, self.info = self._env.step(given)
         except Exception as error:
             raise EnvironmentFault(f"{self._label} raised {error!r} {self._where()}") from error
         self._write(observation, observations, row)
         try:
-            value = float(reward)
-        except (TypeError, ValueError) as error:
-            raise EnvironmentFault(
-                f"{self._label} returned the reward {reward!r} {self._where()}, where a number is expected"
-            ) from error
-        if not -LARGEST <= value <= LARGEST:  # also false for NaN
-            raise EnvironmentFault(
-                f"{self._label} returned the reward {value} {self._where()}, where a finite one is expected"
-            )
+            value = reward_of(reward)
+            ends = truth_of("terminated", terminated), truth_of("truncated", truncated)
+        except Unusable as unusable:
+            raise self._fault(unusable) from unusable
         self.total += value
-        return value, bool(terminated), bool(truncated)
+        return value, *ends
 
     def position(self) -> EpisodePosition:
         """Where the episode stands."""
@@ -92,10 +89,11 @@ class RunningEpisode:
 
     def repeat(self, recorded: EpisodePosition, shown: np.ndarray, observations: np.ndarray, row: int) -> str | None:
         """Repeat an episode up to where the environment showed this row; says what came out differently."""
-        if recorded.actions.shape != (recorded.length, *self._actions.shape[1:]):
+        expected = (recorded.length, *self._actions.shape[1:])
+        if recorded.actions.shape != expected or recorded.actions.dtype != self._actions.dtype:
             raise CheckpointError(
-                f"the recorded actions have shape {recorded.actions.shape}, which are not {recorded.length} "
-                f"actions of {self._label}"
+                f"the recorded actions have shape {recorded.actions.shape} and dtype {recorded.actions.dtype}, which "
+                f"are not {recorded.length} actions of {self._label}"
             )
         self.begin(recorded.seed, observations, row)
         for action in recorded.actions:
@@ -110,38 +108,19 @@ class RunningEpisode:
 
     def _write(self, observation: Any, observations: np.ndarray, row: int) -> None:
         """Put an observation into its row, if it is one that can be learned from."""
-        if type(observation) is not np.ndarray:
-            observation = self._as_array(observation)
-        if observation.shape != self._shape:
-            raise EnvironmentFault(
-                f"{self._label} returned an observation of shape {observation.shape} {self._where()}, "
-                f"where its space says {self._shape}"
-            )
         try:
-            observations[row] = observation
-        except (TypeError, ValueError) as error:
-            raise EnvironmentFault(
-                f"{self._label} returned an observation of dtype {observation.dtype} {self._where()}, "
-                f"where numbers are expected"
-            ) from error
-        if observations.dtype == np.uint8:
-            return
-        finite = np.isfinite(observations[row])
-        if np.count_nonzero(finite) != finite.size:  # half the time of finite.all()
-            place = int(np.argmin(finite))
-            raise EnvironmentFault(
-                f"{self._label} returned an observation with {observations[row].flat[place]} at flat index "
-                f"{place} {self._where()}, where finite numbers are expected"
-            )
+            # Most environments give what their space says, and then there is nothing to convert.
+            if type(observation) is not np.ndarray or observation.dtype is not self._dtype:
+                observation = observation_of(observation, self._dtype)
+            if observation.shape != self._shape:
+                raise Unusable(f"an observation of shape {observation.shape}", f"its space says {self._shape}")
+            require_finite(observation)
+        except Unusable as unusable:
+            raise self._fault(unusable) from unusable
+        observations[row] = observation
 
-    def _as_array(self, observation: Any) -> np.ndarray:
-        try:
-            return np.asarray(observation)
-        except ValueError as error:
-            raise EnvironmentFault(
-                f"{self._label} returned an observation of type {type(observation).__name__} "
-                f"{self._where()}, where an array is expected"
-            ) from error
+    def _fault(self, unusable: Unusable) -> EnvironmentFault:
+        return EnvironmentFault(f"{self._label} returned {unusable.given} {self._where()}, where {unusable.expected}")
 
     def _where(self) -> str:
         """The point in the episode, for messages."""

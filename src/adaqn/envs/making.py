@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,6 +16,8 @@ from adaqn.envs.spaces import observation_dtype, require_box_observations
 from adaqn.envs.suites import atari
 from adaqn.errors import EnvironmentFault, UserError, nearest
 
+# The extras of adaqn by the module that each of them installs.
+EXTRAS = {"mujoco": "mujoco", "ale_py": "atari", "minatar": "minatar", "imageio": "video", "wandb": "wandb"}
 # Those that pass observations on as they are, at the steps at which they came.
 _TRANSPARENT = (
     wrappers.OrderEnforcing,
@@ -33,15 +37,12 @@ def make_environment(identifier: str, env_kwargs: Mapping[str, Any]) -> gymnasiu
         return gymnasium.make(suites.find_spec(identifier) or identifier, **arguments)
     except UserError:
         raise
-    except gymnasium.error.NamespaceNotFound as error:
-        # Suites beyond Gymnasium's own register themselves when their module is imported.
-        hint = f"; install the package that brings it and give its module as well, as in '<module>:{identifier}'"
-        similar = nearest(identifier, [known for known in _known() if "/" in known])
-        raise _unknown(identifier, similar or hint) from error
     except (gymnasium.error.UnregisteredEnv, gymnasium.error.DeprecatedEnv) as error:
-        raise _unknown(identifier, nearest(identifier, _known())) from error
+        raise _unknown(identifier) from error
     except (gymnasium.error.DependencyNotInstalled, ImportError) as error:
-        raise UserError(f"environment {identifier!r} needs a package that is missing: {_one_line(error)}") from error
+        raise UserError(
+            f"environment {identifier!r} needs a package that is missing: {with_our_extra(_one_line(error))}"
+        ) from error
     except gymnasium.error.Error as error:
         raise UserError(f"environment {identifier!r} cannot be made: {_one_line(error)}") from error
     except Exception as error:
@@ -50,12 +51,12 @@ def make_environment(identifier: str, env_kwargs: Mapping[str, Any]) -> gymnasiu
         ) from error
 
 
-def observation_shape_of(identifier: str, env_kwargs: Mapping[str, Any]) -> tuple[int, ...]:
-    """The shape of what an environment shows, which takes making one."""
-    env = make_environment(identifier, env_kwargs)
-    shape = tuple(env.observation_space.shape or ())
-    env.close()
-    return shape
+def close(env: gymnasium.Env[Any, Any]) -> None:
+    """Close an environment that is no longer needed; one that fails in it has done its work all the same."""
+    try:
+        env.close()
+    except Exception as error:
+        warnings.warn(f"environment {name_of(env)} raised {error!r} when it was closed", RuntimeWarning, stacklevel=2)
 
 
 def name_of(env: gymnasium.Env[Any, Any]) -> str:
@@ -90,11 +91,29 @@ def _known() -> list[str]:
     return registered + suites.names()
 
 
-def _unknown(identifier: str, hint: str) -> UserError:
+def _unknown(identifier: str) -> UserError:
     # Unlike `unknown_name` this lists nothing: hundreds of ids are registered.
+    module, colon, name = identifier.partition(":")
+    if colon:
+        return UserError(
+            f"unknown environment {identifier!r}{nearest(name, _known())} (module {module!r} has no such id)"
+        )
+    # Suites beyond Gymnasium's own register themselves when their module is imported.
     return UserError(
-        f"unknown environment {identifier!r}{hint} (allowed: an id registered with Gymnasium, or an environment object)"
+        f"unknown environment {identifier!r}{nearest(identifier, _known())} (allowed: an id registered with Gymnasium; "
+        f"of one that another package registers, write 'package:{identifier}', or import the package, "
+        "on the command line with --import PACKAGE)"
     )
+
+
+def with_our_extra(message: str) -> str:
+    """A message about a missing package, with the extra of adaqn that installs it where there is one."""
+    for package, extra in EXTRAS.items():
+        if re.search(rf"gymnasium\[{extra}\]|No module named '{package}'", message):
+            install = f'`pip install "adaqn[{extra}]"`'
+            replaced = re.sub(rf'`pip install "?gymnasium\[{extra}\]"?`', install, message)
+            return replaced if install in replaced else f"{message}; {install} installs it"
+    return message
 
 
 def _one_line(error: Exception) -> str:

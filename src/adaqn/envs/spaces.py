@@ -9,14 +9,19 @@ from gymnasium import spaces
 
 from adaqn.errors import UserError
 
+_FLATTENED = (
+    "wrappers=['gymnasium.wrappers:FlattenObservation'] makes {what} "
+    "(on the command line: --wrappers gymnasium.wrappers:FlattenObservation)"
+)
+
 
 def require_box_observations(space: spaces.Space[Any]) -> spaces.Box:
     """The space as a Box of numbers, which is the only kind of observation that a network takes."""
     if not isinstance(space, spaces.Box):
-        raise UserError(
-            f"the observation space must be a Box, but it is a {_kind(space)} "
-            f"(gymnasium.wrappers.FlattenObservation makes a Box of it)"
-        )
+        hint = f"; {_FLATTENED.format(what='a Box of it')}" if space.is_np_flattenable else ""
+        raise UserError(f"the observation space must be a Box, but it is a {_kind(space)}{hint}")
+    if 0 in space.shape:
+        raise UserError(f"observations must have at least one number, but their shape is {space.shape}")
     return space
 
 
@@ -39,8 +44,8 @@ def require_vector_observations(space: spaces.Space[Any]) -> spaces.Box:
     box = require_box_observations(space)
     if len(box.shape) >= 3:
         raise UserError(
-            f"observations of the shape {box.shape} are images, which only the DQN family learns from "
-            f"(gymnasium.wrappers.FlattenObservation makes a vector of them)"
+            f"observations of the shape {box.shape} are images, which only the DQN family learns from; "
+            f"{_FLATTENED.format(what='a vector of them')}"
         )
     return box
 
@@ -67,6 +72,8 @@ def require_box_actions(space: spaces.Space[Any]) -> spaces.Box:
             f"the action space must be a Box of floats with one dimension, "
             f"but its shape is {space.shape} and its dtype {space.dtype}"
         )
+    if 0 in space.shape:
+        raise UserError(f"actions must have at least one number, but their shape is {space.shape}")
     if not (np.isfinite(space.low).all() and np.isfinite(space.high).all()):
         raise UserError(f"the action space must be a Box with finite limits, but they are {space.low} and {space.high}")
     return space

@@ -1,31 +1,71 @@
-"""Whether a replay buffer will fit: better asked before a run than answered by the system hours later."""
+"""Whether a run will fit into memory: better asked before it starts than answered by the system hours later."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
+from typing import NamedTuple
+
+try:
+    import resource
+except ImportError:  # not on Windows
+    resource = None
 
 from adaqn.errors import UserError
 
-GB = 1e9
+GB = 10**9
 
 
-def require_memory(needed: int, available: int | None = None) -> None:
-    """Refuse a replay buffer that takes more bytes when full than are available, by default here and now."""
+class Need(NamedTuple):
+    """Something that takes memory."""
+
+    what: str  # as in "most of it for ..."
+    size: int  # in bytes
+    remedy: str  # what to do if that is too much
+
+
+def require_room(needs: Sequence[Need], available: int | None = None) -> None:
+    """Refuse a run that needs more bytes, all needs together, than are available, by default here and now."""
     if available is None:
         available = available_memory()
+    needed = sum(need.size for need in needs)
     if available is not None and needed > available:
-        # Rounded down, so that the advice is enough.
-        share = int(100 * max(available, 0) / needed)
+        largest = max(needs, key=lambda need: need.size)
         raise UserError(
-            f"the replay buffer takes {needed / GB:.2f} GB when it is full, but {max(available, 0) / GB:.2f} GB of "
-            f"memory are available: lower buffer_size to {share} % of its value or less"
+            f"this run needs {gigabytes(needed)} of memory besides its replay buffer, most of it for {largest.what}, "
+            f"but {gigabytes(available)} of memory are available: {largest.remedy}"
         )
+
+
+def require_memory(needed: int, available: int | None = None, times: int = 1) -> None:
+    """Refuse a replay buffer that takes more bytes when full than are available, or so many times as many."""
+    if available is None:
+        available = available_memory()
+    if available is not None and needed > times * available:
+        raise too_large(needed, available)
+
+
+def too_large(needed: int, available: int | None) -> UserError:
+    """The error for a replay buffer that takes so many bytes."""
+    has = "this machine gives less" if available is None else f"{gigabytes(available)} of memory are available"
+    # Rounded down, so that the advice is enough.
+    share = 0 if available is None else 100 * max(available, 0) // needed
+    target = f" to {share} % of its value or less" if share else ""
+    return UserError(
+        f"the replay buffer takes {gigabytes(needed)} when it is full, but {has}: lower buffer_size{target}"
+    )
+
+
+def gigabytes(size: int) -> str:
+    """A number of bytes for a message, in whole numbers because it may be beyond what a float can hold."""
+    hundredths = (max(size, 0) * 100 + GB // 2) // GB
+    return f"{hundredths // 100:,}.{hundredths % 100:02d} GB"
 
 
 def available_memory(root: Path = Path("/")) -> int | None:
     """Bytes that this process may still take from the machine and from its container; None where Linux is not."""
-    limits = [_machine(root), *_control_groups(root)]
+    limits = [_machine(root), *_control_groups(root), _address_space(root)]
     known = [limit for limit in limits if limit is not None]
     return min(known) if known else None
 
@@ -33,6 +73,17 @@ def available_memory(root: Path = Path("/")) -> int | None:
 def _machine(root: Path) -> int | None:
     kilobytes = re.search(r"^MemAvailable:\s+(\d+) kB$", _text(root / "proc/meminfo"), re.MULTILINE)
     return int(kilobytes[1]) * 1024 if kilobytes else None
+
+
+def _address_space(root: Path) -> int | None:
+    """What `ulimit -v` leaves; beyond it, compiled code does not raise but ends the process."""
+    if resource is None:
+        return None
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    pages = _text(root / "proc/self/statm").split(" ")[0]
+    if limit == resource.RLIM_INFINITY or not pages.isdecimal():
+        return None
+    return limit - int(pages) * resource.getpagesize()
 
 
 def _control_groups(root: Path) -> list[int | None]:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from adaqn.errors import CheckpointError, UserError
+from adaqn.replay.memory import available_memory, require_memory, too_large
+
+# A short run, or an agent that was loaded to be evaluated, may have a buffer that it never fills, so one is allowed
+# that would not fit when full; whether as much as a run fills does fit is asked when its length is known. What is
+# beyond this many times the memory is a mistake.
+UNFILLED = 100
 
 Columns = Mapping[str, tuple[tuple[int, ...], DTypeLike]]  # shape and dtype of what a row has, by its name
 
@@ -23,11 +30,13 @@ class Ring:
         self.slots = slots
         self.added = 0  # rows ever added
         self.oldest = 0  # number of the oldest row still held
+        size = slots * sum(math.prod(shape) * np.dtype(dtype).itemsize for shape, dtype in columns.values())
+        require_memory(size, times=UNFILLED)
         try:
             # The system gives zeroed memory page by page at the first write, so a large buffer costs nothing yet.
             self.arrays = {name: np.zeros((slots, *shape), dtype) for name, (shape, dtype) in columns.items()}
-        except MemoryError as error:
-            raise UserError(f"the replay buffer is too large for this machine ({error}): lower buffer_size") from error
+        except (MemoryError, ValueError, OverflowError) as error:  # more than there is, or than can be addressed
+            raise too_large(size, available_memory()) from error
 
     @property
     def nbytes(self) -> int:

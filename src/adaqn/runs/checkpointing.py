@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import os
 import platform
+import shlex
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import metadata
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from adaqn.checkpoint import CheckpointStore
-from adaqn.errors import CheckpointError
+from adaqn.errors import CheckpointError, UserError
+from adaqn.exact_file import NOTHING, ExactFile, Written
 from adaqn.runs.config import RunConfig
-from adaqn.runs.recorders.exact_file import ExactFile
+from adaqn.runs.directory import EXACT_FILES, RunDirectory
 from adaqn.runs.recorders.stopwatch import Stopwatch
 from adaqn.runs.spaces import check_same_spaces, describe_spaces
 from adaqn.snapshot import Snapshot
@@ -25,53 +28,84 @@ if TYPE_CHECKING:
 
 
 class Checkpointer(Observer):
-    """Saves at the start, every `interval` environment steps, when interrupted and at the end.
+    """Saves at the start, every `interval` environment steps, when interrupted and at the last step.
 
-    It must come after all observers that write the exact files, so that a checkpoint finds their lines.
+    It must come after all observers that write the exact files, so that a checkpoint finds their lines. A checkpoint
+    vouches for all exact files of the run directory: it is refused when one of them was moved, removed, replaced or
+    changed, and a run is resumed only if each still begins with what was written when the checkpoint was made.
     """
 
     def __init__(
         self,
         store: CheckpointStore,
         interval: int,
+        directory: RunDirectory,
         files: Sequence[ExactFile] = (),
         stopwatch: Stopwatch | None = None,
         config: RunConfig | None = None,
     ) -> None:
         self._store = store
         self._interval = interval
-        self._files = tuple(files)
+        self._directory = directory
+        self._files: dict[str, ExactFile] = {}  # by name; also of a former process, if nobody writes it now
+        self._written_by_observers: set[str] = set()
         self._stopwatch = stopwatch or Stopwatch()
         self._config = config
         self._seen = 0  # the last step that was looked at
         self._saved: int | None = None  # the last step that was saved
+        self.include(files)
 
-    def restore(self, trainer: Trainer) -> bool:
+    def include(self, files: Sequence[ExactFile]) -> None:
+        """Vouch for these too, as far as they are exact files of this run; each may have one writer."""
+        for file in files:
+            name = file.path.name
+            if name not in EXACT_FILES or not self._directory.holds(file.path) or self._files.get(name) is file:
+                continue
+            if name in self._written_by_observers:
+                raise UserError(
+                    f"{file.path} would be written by two at a time: give the EvalCallback another log_path or log_name"
+                )
+            self._written_by_observers.add(name)
+            self._files[name] = file
+
+    def restore(self, trainer: Trainer, accept: Callable[[], None] = lambda: None, finished: bool = False) -> bool:
         """Put a fresh trainer and the files where the newest whole checkpoint stood.
 
-        The answer is False for a run that was killed before its first checkpoint: it begins anew.
+        The answer is False for a run that was killed before its first checkpoint: it begins anew. All is checked
+        before `accept` is called, and nothing is written here: a file is cut to where the checkpoint found it when the
+        run first writes to it. The files of a finished run stay as they are.
         """
-        if not self._store.steps() and all(_lines(file) <= 1 for file in self._files):
-            sizes: dict[str, int] = {}
-            restored = False
-        else:
-            snapshot = self._store.load(trainer.replay)
-            sizes = _sizes(snapshot)
-            self._check_config(snapshot)
-            check_same_spaces("the checkpoint", snapshot.meta.get("spaces"), _spaces(trainer))
-            _warn_of_another_platform(snapshot)
-            trainer.restore(snapshot)
-            self._stopwatch.set(float(snapshot.meta.get("elapsed", 0.0)))
-            restored = True
-        for file in self._files:
-            file.truncate(sizes.get(file.path.name, 0))
-        return restored
+        if not self._store.steps() and all(_lines(self._directory.path / name) <= 1 for name in EXACT_FILES):
+            accept()
+            for file in self._files.values():
+                file.resume(NOTHING)
+            return False
+        snapshot = self._store.load(trainer.replay)
+        self._check_config(snapshot)
+        check_same_spaces("the checkpoint", snapshot.meta.get("spaces"), _spaces(trainer))
+        if not finished:
+            self._resume_files(_written(snapshot))
+        _warn_of_another_platform(snapshot)
+        trainer.restore(snapshot)
+        self._stopwatch.set(float(snapshot.meta.get("elapsed", 0.0)))
+        self._saved = trainer.clock.step
+        accept()
+        return True
+
+    def _resume_files(self, written: dict[str, Written]) -> None:
+        if missing := [name for name in self._files if name not in written]:
+            raise CheckpointError(f"the checkpoint does not say what was in {', '.join(missing)}")
+        for name, content in written.items():
+            file = self._files.setdefault(name, ExactFile(self._directory.path / name))
+            file.resume(content)
 
     def _check_config(self, snapshot: Snapshot) -> None:
-        if self._config is not None and (changed := self._config.differences(snapshot.meta.get("config") or {})):
+        if self._config is None:
+            return
+        if changed := self._config.differences(snapshot.meta.get("config") or {}, int(snapshot.meta.get("step", 0))):
             raise CheckpointError(
                 f"config.yaml was changed after the checkpoint was written ({', '.join(changed)}); "
-                "put it back to resume, or train it as a new run"
+                "put it back to resume (`adaqn resume --steps` gives a run another end), or train it as a new run"
             )
 
     def on_start(self, trainer: Trainer) -> None:
@@ -87,9 +121,18 @@ class Checkpointer(Observer):
             self._save(trainer)
         self._seen = step
 
-    def on_finish(self, trainer: Trainer) -> None:
-        """Save the end, when the last updates have been made."""
+    def on_last_step(self, trainer: Trainer) -> None:
+        """Save the run as it is before its last updates, from where it can be extended.
+
+        A longer run makes the last of these updates and its next action in one program.
+        """
         self._save(trainer)
+
+    def on_finish(self, trainer: Trainer) -> None:
+        """Save the end, when the last updates have been made, for those who use the agent."""
+        snapshot = trainer.snapshot()
+        meta = snapshot.meta | {"spaces": _spaces(trainer)}
+        self._store.save_end(trainer.clock.step, Snapshot(snapshot.arrays, meta))
 
     def on_close(self, trainer: Trainer) -> None:
         """Save a run that was interrupted.
@@ -97,20 +140,42 @@ class Checkpointer(Observer):
         While an error is on its way out, something may be half done: then the last checkpoint stays.
         """
         interrupted = trainer.interrupted and sys.exc_info()[0] is None
-        # What is saved at a step is what was before all that is due for it, and some of that may be done since.
-        if interrupted and (self._saved != trainer.clock.step or trainer.pending):
-            self._save(trainer)
+        try:
+            # What is saved at a step is what was before all that is due for it, and some of that may be done since.
+            if interrupted and (self._saved != trainer.clock.step or trainer.pending):
+                self._save(trainer)
+        finally:
+            for file in self._files.values():
+                file.close()
 
     def _save(self, trainer: Trainer) -> None:
-        for file in self._files:
-            file.sync()
+        for file in self._files.values():
+            self._sync(file)
         snapshot = trainer.snapshot()
-        sizes = {file.path.name: file.size for file in self._files}
+        written = {name: file.written._asdict() for name, file in self._files.items()}
         config = None if self._config is None else self._config.to_dict()
-        meta = snapshot.meta | {"files": sizes, "elapsed": self._stopwatch.elapsed, "config": config}
+        meta = snapshot.meta | {
+            "step": trainer.clock.step,
+            "files": written,
+            "elapsed": self._stopwatch.elapsed,
+            "config": config,
+        }
         meta |= {"spaces": _spaces(trainer), "platform": platform_facts()}
         self._store.save(trainer.clock.step, Snapshot(snapshot.arrays, meta), trainer.replay)
         self._saved = trainer.clock.step
+
+    def _sync(self, file: ExactFile) -> None:
+        try:
+            file.sync()
+        except CheckpointError as error:
+            kept = "no checkpoint was written yet"
+            if self._saved is not None:
+                where = shlex.quote(str(self._directory.path))
+                kept = (
+                    f"the checkpoint of step {self._saved} is kept: put the file back as it was, and "
+                    f"`adaqn resume {where}` goes on from there"
+                )
+            raise CheckpointError(f"{error}; {kept}") from error
 
 
 def platform_facts() -> dict[str, Any]:
@@ -137,12 +202,19 @@ def _spaces(trainer: Trainer) -> dict[str, Any]:
     return describe_spaces(trainer.environments.observation_space, trainer.environments.action_space)
 
 
-def _lines(file: ExactFile) -> int:
-    return file.path.read_bytes().count(b"\n") if file.path.exists() else 0
+def _lines(path: Path) -> int:
+    return path.read_bytes().count(b"\n") if path.is_file() else 0
 
 
-def _sizes(snapshot: Snapshot) -> dict[str, int]:
-    sizes = snapshot.meta.get("files")
-    if not isinstance(sizes, dict) or not all(isinstance(size, int) and size >= 0 for size in sizes.values()):
-        raise CheckpointError(f"the checkpoint does not tell how long the files of the run were, but {sizes!r}")
-    return sizes
+def _written(snapshot: Snapshot) -> dict[str, Written]:
+    """What the checkpoint vouches for, by name; one from elsewhere could name files that are not a run's."""
+    try:
+        files = {str(name): Written(**content) for name, content in snapshot.meta["files"].items()}
+        sound = all(type(content.size) is int and content.size >= 0 for content in files.values())
+    except (KeyError, TypeError, AttributeError):
+        files, sound = {}, False
+    if not sound or not files.keys() <= set(EXACT_FILES):
+        raise CheckpointError(
+            f"the checkpoint does not say what was in the files of the run, but {snapshot.meta.get('files')!r}"
+        )
+    return files

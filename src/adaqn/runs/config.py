@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
 from adaqn.agents.core.population import Population, Scheduled
 from adaqn.agents.registry import Algorithm, algorithm
 from adaqn.checks import count
-from adaqn.envs.making import observation_shape_of
 from adaqn.errors import UserError, unknown_name
+from adaqn.files import read_text, read_yaml, yaml_value
 from adaqn.hyperparameters import Hyperparameters, grid, members_from
+from adaqn.limits import most
+from adaqn.runs.horizons import Horizons, horizon_from, horizons, until
 from adaqn.space import SearchSpace, space_from
+
+if TYPE_CHECKING:
+    from adaqn.envs.source import EnvironmentLike, EnvironmentOverride, EnvironmentSource
+    from adaqn.envs.wrapping import Wrapping
 
 CONFIG_VERSION = 1
 # Watching a run does not change it, so these may differ between a run and its resumption.
@@ -30,9 +37,12 @@ class RunConfig:
 
     algo: str
     base: str | None = None  # what a search tries, where it is not its usual one
-    env: str | None  # None: an environment object that a program passed, which no file can name
+    env: str | None  # None: an environment object or function that a program passed, which no file can name
     env_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    wrappers: tuple[Wrapping, ...] = ()  # around the environment, the innermost first
+    imports: tuple[str, ...] = ()  # modules that register the environment's id
     steps: int
+    horizon: int | Horizons | None = None  # end that schedules "until the end" refer to; None: steps
     seed: int = 0
     n_envs: int = 1
     members: tuple[Hyperparameters, ...]
@@ -48,9 +58,12 @@ class RunConfig:
     def __post_init__(self) -> None:
         set_field = lambda name, value: object.__setattr__(self, name, value)  # noqa: E731 (frozen)
         for name, low in (("steps", 1), ("seed", 0), ("n_envs", 1), ("eval_episodes", 1)):
-            set_field(name, count(name, getattr(self, name), low))
+            set_field(name, count(name, getattr(self, name), low, most(name)))
         for name in ("log_interval", "checkpoint_interval"):
             set_field(name, count(name, getattr(self, name), low=1))
+        set_field("horizon", horizon_from(self.horizon))
+        if self.wandb_project is not None and not isinstance(self.wandb_project, str):
+            raise UserError(f"wandb_project must be the name of a project, but got {self.wandb_project!r}")
         if self.eval_interval is not None:
             set_field("eval_interval", count("eval_interval", self.eval_interval, low=1))
         least = self.settings.minimum_steps
@@ -58,8 +71,20 @@ class RunConfig:
             raise UserError(f"a run of {self.steps} steps is too short: {least.reason}")
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any], source: str = "the configuration") -> RunConfig:
-        """The configuration that these plain values describe; what is left out has its default."""
+    def from_dict(
+        cls,
+        values: Mapping[str, Any],
+        source: str = "the configuration",
+        observation_shape: tuple[int, ...] | None = None,
+    ) -> RunConfig:
+        """The configuration that these plain values describe; what is left out has its default.
+
+        Where the shape of the observations matters and is not given, an environment is made to look at it.
+        """
+        # Gymnasium; `adaqn train --help` does not wait for it.
+        from adaqn.envs.source import EnvironmentSource
+        from adaqn.envs.wrapping import modules_from, wrappings_from
+
         if not isinstance(values, Mapping):
             raise UserError(f"{source} must be a mapping of names to values, but got {values!r}")
         values = dict(values)
@@ -67,6 +92,7 @@ class RunConfig:
         if version != CONFIG_VERSION:
             raise UserError(f"{source} has version {version!r}, but this adaqn reads version {CONFIG_VERSION}")
         _expand_grid(values, source)
+        _pick_member(values, source)
         names = [f.name for f in dataclasses.fields(cls)]
         for name in values:
             if name not in names:
@@ -80,11 +106,20 @@ class RunConfig:
         seed = count("seed", values.get("seed", 0))
         env, kwargs = values["env"], as_mapping("env_kwargs", values.get("env_kwargs"))
         values["env_kwargs"] = kwargs
+        values["wrappers"] = wrappings_from(values.get("wrappers"))
+        values["imports"] = modules_from(values.get("imports"))
 
-        def observation_shape() -> tuple[int, ...]:
-            return () if env is None else observation_shape_of(env, kwargs)
+        if env is not None and not isinstance(env, str):
+            raise UserError(f"env in {source} must be the id of an environment, but got {env!r}")
 
-        values |= chosen.population(given, values["settings"], seed, observation_shape)._asdict()
+        def shape() -> tuple[int, ...]:
+            if observation_shape is not None:
+                return observation_shape
+            if env is None:
+                return ()
+            return EnvironmentSource.of(env, kwargs, values["wrappers"], values["imports"]).observation_shape()
+
+        values |= chosen.population(given, values["settings"], seed, shape)._asdict()
         return cls(**values)
 
     @property
@@ -97,9 +132,20 @@ class RunConfig:
         values: dict[str, Any] = {"version": CONFIG_VERSION}
         for f in dataclasses.fields(self):
             values[f.name] = getattr(self, f.name)
+        if isinstance(self.horizon, tuple):
+            values["horizon"] = [list(entry) for entry in self.horizon]
         values["env_kwargs"] = dict(self.env_kwargs)
+        for name, plain in (
+            ("wrappers", [wrapping.to_plain() for wrapping in self.wrappers]),
+            ("imports", list(self.imports)),
+        ):
+            values[name] = plain
+            if not plain:  # as most runs have it
+                del values[name]
         settings = dataclasses.asdict(self.settings)
         values["settings"] = {k: list(v) if isinstance(v, tuple) else v for k, v in settings.items()}
+        if self.base is None:  # as most runs have it
+            del values["base"]
         values["members"] = [member.to_dict() for member in self.members] or None  # a search draws its own
         values["space"] = None if self.space is None else self.space.to_dict()
         values["schedule"] = schedule_values(self.schedule)
@@ -110,21 +156,54 @@ class RunConfig:
         try:
             return yaml.safe_dump(self.to_dict(), sort_keys=False, default_flow_style=None, width=110)
         except yaml.YAMLError as error:
-            raise UserError(f"a configuration holds only plain values, but {self.env_kwargs} has others") from error
+            kwargs = [self.env_kwargs, *(wrapping.kwargs for wrapping in self.wrappers)]
+            given = ", ".join(str(dict(one)) for one in kwargs if one)
+            raise UserError(f"a configuration holds only plain values, but {given} has others") from error
 
-    def differences(self, other: Mapping[str, Any]) -> list[str]:
-        """The entries that matter to the result and differ from those of another configuration's `to_dict`."""
-        mine = {name: value for name, value in self.to_dict().items() if name not in OBSERVATION_SETTINGS}
-        return [name for name, value in mine.items() if other.get(name) != value]
+    def environment(self, given: EnvironmentLike | EnvironmentOverride | None = None) -> EnvironmentSource:
+        """Where the run's environments come from, or the environment given instead, in the recorded wrappers."""
+        from adaqn.envs.source import EnvironmentOverride, EnvironmentSource
+
+        override = given if isinstance(given, EnvironmentOverride) else EnvironmentOverride(given)
+        env = self.env if override.env is None else override.env
+        if env is None:
+            raise UserError(
+                "this run was made with an environment object, so it needs one again: pass env=, "
+                "or on the command line --env ID"
+            )
+        # The recorded arguments are those of the recorded id, or of a function that is passed again.
+        same = override.env is None or (self.env is None and callable(override.env))
+        return EnvironmentSource.of(
+            env,
+            override.kwargs if override.kwargs is not None else self.env_kwargs if same else {},
+            self.wrappers if override.wrappers is None else override.wrappers,
+            (*self.imports, *override.imports),
+        )
+
+    @property
+    def horizons(self) -> Horizons:
+        """From which step on schedules "until the end" refer to which end."""
+        return horizons(self.horizon, self.steps)
+
+    def differences(self, other: Mapping[str, Any], step: int) -> list[str]:
+        """The entries that differ from those of another configuration's `to_dict` and mattered up to this step."""
+        apart = (*OBSERVATION_SETTINGS, "steps", "horizon")
+        mine = {name: value for name, value in self.to_dict().items() if name not in apart}
+        changed = [name for name, value in mine.items() if other.get(name) != value]
+        # Where a run ends matters to its beginning only through the schedules that refer to the end.
+        before = horizons(other.get("horizon"), other.get("steps", self.steps))
+        if until(self.horizons, step) != until(before, step):
+            changed.insert(0, "steps" if self.horizon is None else "horizon")
+        return changed
 
 
 def read_config(name_or_path: str | Path) -> dict[str, Any]:
     """The plain values of a YAML file, or of the preset with this name."""
     path = Path(name_or_path)
-    if path.is_file():
-        text = _text_of(path)
+    if os.path.isfile(path):  # `Path.is_file` raises for a name that is too long
+        text = read_text(path)
     elif str(name_or_path) in presets():
-        text = (resources.files("adaqn") / "presets" / f"{name_or_path}.yaml").read_text()
+        text = (resources.files("adaqn") / "presets" / f"{name_or_path}.yaml").read_text(encoding="utf-8")
     elif path.suffix in (".yaml", ".yml"):
         raise UserError(f"there is no file {path}")
     else:
@@ -133,22 +212,6 @@ def read_config(name_or_path: str | Path) -> dict[str, Any]:
     if not isinstance(values, Mapping):
         raise UserError(f"{path} must hold a mapping of names to values, but it holds {values!r}")
     return dict(values)
-
-
-def _text_of(path: Path) -> str:
-    try:
-        return path.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"cannot read {path} as text: {error}") from None
-
-
-def yaml_value(what: str, text: str) -> Any:
-    """The value of a YAML text."""
-    try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        reason = " ".join(str(error).split())
-        raise UserError(f"{what} is not valid YAML: {reason}") from None
 
 
 def presets() -> list[str]:
@@ -169,6 +232,29 @@ def _expand_grid(values: dict[str, Any], source: str) -> None:
     values["members"] = grid(**{str(name): column for name, column in columns.items()})
 
 
+def _pick_member(values: dict[str, Any], source: str) -> None:
+    """`member: 3` leaves that one of the members alone, as --member does; they are numbered from 0 on."""
+    given = values.pop("member", None)
+    if given is None:
+        return
+    index = count("member", given)
+    for name in ("space", "schedule"):
+        if values.get(name):
+            raise UserError(
+                f"member picks one of the members that {source} lists, but this run has a {name}, which says what "
+                "members become: leave one of the two out"
+            )
+    if not values.get("members"):
+        raise UserError(
+            f"member picks one of the members that {source} lists, but it lists none (those of a space are drawn "
+            "when a run begins)"
+        )
+    members = members_from(values["members"])
+    if index >= len(members):
+        raise UserError(f"member must be one of the {len(members)} there are, 0 to {len(members) - 1}, but got {given}")
+    values["members"] = members[index : index + 1]
+
+
 def population_from(members: Any, space: Any, schedule: Any) -> Population:
     """What a user gives as members, a space and a schedule, each of which may be None."""
     return Population(
@@ -182,9 +268,9 @@ def schedule_from(schedule: Any) -> tuple[Scheduled, ...]:
     """A schedule of hyperparameters from plain values, a YAML file, or as it is."""
     if isinstance(schedule, str | Path):
         path = Path(schedule)
-        if not path.is_file():
+        if not os.path.isfile(path):
             raise UserError(f"there is no file {path} with a schedule of hyperparameters")
-        schedule = yaml_value(str(path), _text_of(path))
+        schedule = read_yaml(path)
     if isinstance(schedule, Mapping):
         schedule = schedule.get("schedule")
     if not isinstance(schedule, list | tuple):

@@ -9,19 +9,38 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from adaqn.errors import UserError
+from adaqn.runs.lock import LOCK_NAME
 
-# The files that a run writes, relative to its directory. Whatever matches none of these is somebody else's.
-# `summary.json` is deleted first, so that half a deletion leaves nothing that looks finished. What W&B wrote
-# stays: each of its runs has a directory of its own.
+# The files with the same bytes for the same configuration and seed, which checkpoints vouch for.
+EXACT_FILES = (
+    "episodes.csv",
+    "selection.csv",
+    "members.jsonl",
+    "evaluations.csv",
+    "policy_evaluations.csv",
+    "trials.jsonl",
+    "best_model.csv",
+)
+# The files that a run writes, relative to its directory, in the order in which they are deleted. Whatever matches none
+# of these is somebody else's. `summary.json` is the first, so that half a deletion leaves nothing that looks finished,
+# and `config.yaml` the last, by which the rest is known to be a run's. What W&B wrote stays: each of its runs has a
+# directory of its own.
 _WRITTEN = (
     (".", r"summary\.json"),
-    (".", r"config\.yaml|(episodes|selection|(policy_)?evaluations|progress)\.csv|(members|trials)\.jsonl"),
-    (".", r"best_model\.zip|picture\.png|policy\.npz|schedule\.yaml|video\.mp4|(policy_)?evaluations\.csv\.new"),
-    (".", r"\.(summary\.json|config\.yaml|progress\.csv|best_model\.zip)\.\d+\.tmp"),
+    (".", r"(episodes|selection|(policy_)?evaluations|best_model|progress)\.csv|(members|trials)\.jsonl"),
+    (".", r"best_model\.zip|picture\.png|(best_)?policy\.npz|schedule\.yaml|(best_)?video\.mp4"),
+    (".", r"\.(summary\.json|config\.yaml|(progress|(policy_)?evaluations)\.csv|best_model\.zip)\.\d+\.tmp"),
+    (".", r"\.(picture\.png|(best_)?policy\.npz|schedule\.yaml)\.\d+\.tmp"),
     ("tensorboard", r"events\.out\.tfevents\..+"),
-    ("checkpoint", r"step-\d+\.zip|\.step-\d+\.zip\.\d+\.tmp"),
+    ("checkpoint", r"(step-\d+|end)\.zip|\.(step-\d+|end)\.zip\.\d+\.tmp"),
     ("checkpoint/segments", r"rows-\d+-\d+\.zip|\.rows-\d+-\d+\.zip\.\d+\.tmp"),
+    (".", r"config\.yaml"),
 )
+_FOLDERS = ("tensorboard", "checkpoint/segments", "checkpoint")
+# What is opened by its name and written to, and not replaced as a whole.
+_WRITTEN_INTO = (*EXACT_FILES, "progress.csv", *_FOLDERS, "wandb")
+# Entries that every `config.yaml` of a run has; one of some other program has others.
+_CONFIG_ENTRIES = {b"version", b"algo", b"env", b"steps", b"seed", b"members", b"settings"}
 
 
 @dataclass(frozen=True)
@@ -34,26 +53,63 @@ class RunDirectory:
     def create(cls, path: str | os.PathLike[str], force: bool = False) -> RunDirectory:
         """An empty directory for a new run; with `force`, what a former run wrote there is removed."""
         directory = cls(Path(path))
+        directory.require_room(force)
+        directory.make()
         try:
-            directory.path.mkdir(parents=True, exist_ok=True)
-            present = sorted(os.listdir(directory.path))
-            if present and not force:
-                raise UserError(
-                    f"{path} is not empty (it holds {_listed(present)}), and nothing was overwritten: "
-                    f"`adaqn resume {path}` continues the run, --force starts it anew"
-                )
             directory._remove_written()
         except OSError as error:
-            raise UserError(f"cannot make the run directory {path}: {error.strerror or error}") from error
+            raise UserError(f"cannot empty the run directory {path}: {error.strerror or error}") from error
         return directory
+
+    def make(self) -> None:
+        """Make the directory, if it is not there yet."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UserError(f"cannot make the run directory {self.path}: {error.strerror or error}") from error
+
+    def require_room(self, force: bool) -> None:
+        """Raise if a new run cannot have this directory, which need not exist; nothing is changed.
+
+        With `force` it may hold a run, whose files are then removed; what is not a run's is neither removed nor
+        overwritten, and nothing beyond a symbolic link is touched.
+        """
+        if not self.path.is_dir():  # making it will say what is in the way, if anything is
+            return
+        try:
+            present = sorted(name for name in os.listdir(self.path) if name != LOCK_NAME)
+            if present and not force:
+                raise UserError(
+                    f"{self.path} is not empty (it holds {_listed(present)}), and nothing was overwritten: "
+                    f"`adaqn resume {self.path}` continues the run, --force starts it anew"
+                )
+            self.require_no_links()
+            if not self._holds_run() and (ours := self._written()):
+                names = [os.path.relpath(file, self.path) for file in ours]
+                raise UserError(
+                    f"{self.path} holds no run, as it has no config.yaml that a run wrote, so --force overwrites "
+                    f"nothing there (such as {_listed(names)}): choose another directory, or empty it"
+                )
+        except OSError as error:
+            raise UserError(f"cannot read the run directory {self.path}: {error.strerror or error}") from error
+
+    def require_no_links(self) -> None:
+        """Raise if a run would write through a symbolic link; the directory itself may be one."""
+        for name in _WRITTEN_INTO:
+            file = self.path / name
+            if file.is_symlink():
+                raise UserError(
+                    f"{file} is a symbolic link, through which a run does not write, and nothing was changed: put the "
+                    "files themselves there, or make the whole run directory a link"
+                )
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> RunDirectory:
         """The directory of a run that exists."""
         directory = cls(Path(path))
-        if not directory.path.is_dir():
+        if not os.path.isdir(directory.path):
             raise UserError(f"there is no run directory {path}")
-        if not directory.config.is_file():
+        if not os.path.isfile(directory.config):
             raise UserError(f"{path} is not a run directory: it has no config.yaml")
         return directory
 
@@ -81,6 +137,21 @@ class RunDirectory:
     def evaluations(self) -> Path:
         """A row per evaluation episode."""
         return self.path / "evaluations.csv"
+
+    @property
+    def policy_evaluations(self) -> Path:
+        """A row per evaluation episode of the policy, where `evaluations` has those of the members."""
+        return self.path / "policy_evaluations.csv"
+
+    @property
+    def best_model(self) -> Path:
+        """The model with the highest return so far."""
+        return self.path / "best_model.zip"
+
+    @property
+    def best_model_table(self) -> Path:
+        """A row each time `best_model` was written."""
+        return self.path / "best_model.csv"
 
     @property
     def trials(self) -> Path:
@@ -117,14 +188,35 @@ class RunDirectory:
         """Whether the run went its whole way."""
         return self.summary.is_file()
 
-    def _remove_written(self) -> None:
+    def holds(self, path: Path) -> bool:
+        """Whether a file of this path lies directly in the directory."""
+        try:
+            return os.path.samefile(path.parent, self.path)
+        except OSError:  # one of them does not exist
+            return path.parent == self.path
+
+    def _holds_run(self) -> bool:
+        """Whether a run began here, by its configuration. It is not parsed: somebody may have broken it since."""
+        try:
+            with self.config.open("rb") as file:
+                text = file.read(1 << 20)
+        except OSError:
+            return False
+        return set(re.findall(rb"^(\w+):", text, re.MULTILINE)) >= _CONFIG_ENTRIES
+
+    def _written(self) -> list[Path]:
+        """The files that are named as a run's, in the order in which they are to be deleted."""
+        files: list[Path] = []
         for folder, pattern in _WRITTEN:
             directory = self.path / folder
-            names = os.listdir(directory) if directory.is_dir() else []
-            for name in names:
-                if re.fullmatch(pattern, name) and not (directory / name).is_dir():
-                    os.unlink(directory / name)
-        for folder in ("tensorboard", "checkpoint/segments", "checkpoint"):
+            names = sorted(os.listdir(directory)) if directory.is_dir() else []
+            files += [directory / name for name in names if re.fullmatch(pattern, name)]
+        return [file for file in files if file.is_symlink() or not file.is_dir()]
+
+    def _remove_written(self) -> None:
+        for file in self._written():
+            os.unlink(file)
+        for folder in _FOLDERS:
             with contextlib.suppress(OSError):  # missing, or with something foreign in it
                 os.rmdir(self.path / folder)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from gymnasium import spaces
 from adaqn.agents.protocol import PolicyWeights
 from adaqn.envs.spaces import observation_dtype
 from adaqn.errors import UserError
-from adaqn.exported_policy import FORMAT, VERSION
+from adaqn.exported_policy import FORMAT, VERSION, ExportedPolicy
 from adaqn.snapshot import replacing
 
 
@@ -23,6 +24,19 @@ def policy_path(path: str | Path) -> Path:
     if path.is_dir():
         raise UserError(f"{path} is a directory; name a file for the policy")
     return path if path.suffix == ".npz" else path.with_name(path.name + ".npz")
+
+
+def require_policy(path: Path) -> None:
+    """Raise if there is a file that is no exported policy: what somebody else wrote is not overwritten."""
+    if not os.path.lexists(path):
+        return
+    try:
+        ExportedPolicy.load(path)
+    except (OSError, ValueError):
+        raise UserError(
+            f"{path} exists, but is no policy that adaqn exported, so it is not overwritten: remove it, or choose "
+            "another name"
+        ) from None
 
 
 def write_policy(
@@ -36,6 +50,8 @@ def write_policy(
 ) -> None:
     """Write the layers and all that is needed to run them to one file, atomically and without pickle."""
     network = weights.network
+    if not np.isfinite(weights.parameters).all():
+        raise UserError("the policy has parameters that are not finite, so there is nothing to export")
     meta = {
         "format": FORMAT,
         "version": VERSION,

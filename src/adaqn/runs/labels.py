@@ -50,6 +50,13 @@ def number_label(value: float) -> str:
     return f"{float(mantissa):g}e{int(exponent)}"
 
 
+def loss_meaning(pair: bool) -> str:
+    """What members are compared by, as a legend says it."""
+    if pair:
+        return "exponential average, with rate tau, of the squared TD error / 2 (batch mean)"
+    return "squared TD error / 2 (batch mean), summed over the updates between two target updates"
+
+
 def _words(member: Hyperparameters) -> tuple[str, ...]:
     """One word for each hyperparameter, in the order in which a label names them."""
     return (

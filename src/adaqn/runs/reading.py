@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,10 +10,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import yaml
 from numpy.typing import NDArray
 
+from adaqn.agents.registry import algorithm, algorithm_names
+from adaqn.checks import count
 from adaqn.errors import UserError
+from adaqn.files import json_value, read_text, read_yaml
 from adaqn.hyperparameters import Hyperparameters
 from adaqn.runs.directory import RunDirectory
 
@@ -37,6 +38,27 @@ class Selections(NamedTuple):
     selected: NDArray[np.float64]  # [n, K] share of the target updates in the row with the member in the target
 
 
+class Evaluations(NamedTuple):
+    """The n evaluation episodes of a run."""
+
+    step: NDArray[np.int64]  # [n] environment steps taken when the evaluation was made
+    generation: NDArray[np.int64]  # [n] number in members.jsonl
+    member: NDArray[np.int64]  # [n]
+    total: NDArray[np.float64]  # [n] undiscounted return
+    length: NDArray[np.int64]  # [n]
+
+
+TRAINING, EVALUATION = "training", "evaluation"
+
+
+class BestModel(NamedTuple):
+    """When best_model.zip was written, and why."""
+
+    step: int
+    total: float  # mean return; nan if there was no episode to judge by
+    judged_by: str  # TRAINING or EVALUATION
+
+
 @dataclass(frozen=True)
 class RunData:
     """All that a run directory says about its run, without the checkpoints."""
@@ -49,20 +71,28 @@ class RunData:
     progress: dict[str, NDArray[np.float64]]  # a column by its tag, nan where it had no value
     summary: dict[str, Any] | None  # None as long as the run is not finished
     sums_up_selections: bool  # a row of `selection` tells of many target updates
+    evaluations: Evaluations  # of the policy
+    member_evaluations: Evaluations | None  # of the members one by one, where the algorithm makes them
+    best_model: BestModel | None
 
 
 def read_run(path: str | os.PathLike[str]) -> RunData:
     """The files of a run; one that is not there yet reads as empty."""
     directory = RunDirectory.open(path)
+    config = _read_config(directory.config)
+    by_member = _evaluates_members(config)
     return RunData(
         path=directory.path,
-        config=_read_config(directory.config),
+        config=config,
         episodes=read_episodes(directory.episodes),
         selection=read_selection(directory.selection),
         members=read_members(directory.members),
         progress=read_progress(directory.progress),
-        summary=_parse_json(directory.summary, directory.summary.read_text()) if directory.finished else None,
+        summary=_parse_json(directory.summary, read_text(directory.summary)) if directory.finished else None,
         sums_up_selections="selected_0" in _read_table(directory.selection)[0],
+        evaluations=read_evaluations(directory.policy_evaluations if by_member else directory.evaluations),
+        member_evaluations=read_evaluations(directory.evaluations) if by_member else None,
+        best_model=read_best_model(directory.best_model_table),
     )
 
 
@@ -70,25 +100,69 @@ def read_episodes(path: Path) -> Episodes:
     """episodes.csv."""
     _, rows = _read_table(path)
     values = _numbers(path, rows, columns=3)
-    return Episodes(values[:, 0].astype(np.int64), values[:, 1], values[:, 2].astype(np.int64))
+    return Episodes(_whole(path, values[:, 0]), values[:, 1], _whole(path, values[:, 2]))
 
 
 def read_selection(path: Path) -> Selections:
     """selection.csv."""
     header, rows = _read_table(path)
     members = sum(column.startswith("loss_") for column in header)
+    if header and (len(header) - 2 not in (2 * members, 3 * members) or not members):
+        raise UserError(
+            f"{path} must have the columns step, target, loss_0, ..., acted_0, ..., but it has {','.join(header)!r}"
+        )
     values = _numbers(path, rows, columns=max(2, len(header)))
-    target = values[:, 1].astype(np.int64)
+    target = _whole(path, values[:, 1])
+    if ((target < 0) | (target >= members)).any():
+        raise UserError(f"{path} has losses of {members} members, but others among its targets")
     blocks = [values[:, first : first + members] for first in range(2, len(header), max(1, members))]
     # One target update has one target member.
     alone = (target[:, None] == np.arange(members)).astype(np.float64)
     loss, acted, selected = (*blocks, *[alone] * (3 - len(blocks)))
-    return Selections(values[:, 0].astype(np.int64), target, loss, acted, selected)
+    return Selections(_whole(path, values[:, 0]), target, loss, acted, selected)
+
+
+def read_evaluations(path: Path) -> Evaluations:
+    """evaluations.csv or policy_evaluations.csv."""
+    _, rows = _read_table(path)
+    values = _numbers(path, rows, columns=5)
+    step, generation, member, length = values[:, [0, 1, 2, 4]].astype(np.int64).T
+    return Evaluations(step, generation, member, values[:, 3], length)
+
+
+def read_best_model(path: Path) -> BestModel | None:
+    """The last row of best_model.csv, or None if no model was kept yet."""
+    _, rows = _read_table(path)
+    if not rows:
+        return None
+    try:
+        step, total, judged_by = rows[-1]
+        best = BestModel(int(step), float(total), judged_by)
+    except ValueError:
+        best = None
+    if best is None or best.judged_by not in (TRAINING, EVALUATION):
+        raise UserError(
+            f"the last row of {path} must be a step, a return and {TRAINING} or {EVALUATION}, "
+            f"but it is {','.join(rows[-1])!r}"
+        )
+    return best
+
+
+def _evaluates_members(config: Mapping[str, Any]) -> bool:
+    """Whether evaluations.csv has the members of the algorithm, so that its policy is in another file."""
+    name = config.get("algo")
+    return name in algorithm_names() and "evaluations" in algorithm(name).traits.tables
 
 
 def read_members(path: Path) -> list[dict[str, Any]]:
     """members.jsonl."""
-    return [_parse_json(path, line) for line in whole_lines(path)]
+    lines = [_parse_json(path, line) for line in whole_lines(path)]
+    for number, line in enumerate(lines, 1):
+        members = line.get("members")
+        if not isinstance(members, list) or not all(isinstance(values, dict) for values in members):
+            raise UserError(f"line {number} of {path} must have a list of members, but it has {members!r}")
+        line["step"] = count(f"the step in line {number} of {path}", line.get("step"))
+    return lines
 
 
 def member_of(values: Mapping[str, Any]) -> Hyperparameters:
@@ -103,16 +177,22 @@ def read_progress(path: Path) -> dict[str, NDArray[np.float64]]:
     return {tag: values[:, index] for index, tag in enumerate(header)}
 
 
-def whole_lines(path: Path) -> list[str]:
+def whole_lines(path: Path, errors: str = "strict") -> list[str]:
     """The lines that were written to their end; a process that was killed may have left half of one."""
     if not path.exists():
         return []
-    text = path.read_bytes()
-    return text[: text.rfind(b"\n") + 1].decode().split("\n")[:-1]
+    try:
+        text = path.read_bytes()
+        return text[: text.rfind(b"\n") + 1].decode("utf-8", errors).split("\n")[:-1]
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"cannot read {path} as text: {error}") from None
 
 
 def _read_table(path: Path) -> tuple[list[str], list[list[str]]]:
-    header, *rows = list(csv.reader(whole_lines(path))) or [[]]
+    try:
+        header, *rows = list(csv.reader(whole_lines(path))) or [[]]
+    except csv.Error as error:
+        raise UserError(f"{path} is not a table: {error}") from None
     return header, rows
 
 
@@ -129,21 +209,23 @@ def _numbers(path: Path, rows: list[list[str]], columns: int) -> NDArray[np.floa
     return values
 
 
+def _whole(path: Path, values: NDArray[np.float64]) -> NDArray[np.int64]:
+    """A column of steps, lengths or indices. [rows]"""
+    wrong = ~(np.abs(values) < 2**53) | (values % 1.0 != 0.0)  # also true for nan
+    if wrong.any():
+        raise UserError(f"line {int(np.argmax(wrong)) + 2} of {path} has {values[wrong][0]} for a whole number")
+    return values.astype(np.int64)
+
+
 def _parse_json(path: Path, text: str) -> dict[str, Any]:
-    try:
-        values = json.loads(text)
-    except ValueError as error:
-        raise UserError(f"{path} is not valid JSON: {error}") from error
+    values = json_value(str(path), text)
     if not isinstance(values, dict):
         raise UserError(f"{path} must hold an object, but it holds {text[:80]!r}")
     return values
 
 
 def _read_config(path: Path) -> dict[str, Any]:
-    try:
-        values = yaml.safe_load(path.read_text())
-    except yaml.YAMLError as error:
-        raise UserError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from error
+    values = read_yaml(path)
     if not isinstance(values, dict):
         raise UserError(f"{path} must hold a mapping of names to values, but it holds {values!r}")
     return values

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import gymnasium
 from rich import box
@@ -10,7 +10,15 @@ from rich.table import Table
 
 from adaqn.agents.protocol import MemberReport
 from adaqn.hyperparameters import Hyperparameters
-from adaqn.runs.labels import convolutions_label, layers_label, member_labels, number_label, options_label
+from adaqn.runs.labels import (
+    convolutions_label,
+    layers_label,
+    loss_meaning,
+    member_labels,
+    number_label,
+    options_label,
+)
+from adaqn.runs.standings import ActingReturn
 
 MOST_ROWS = 20
 # The columns of the members and how far a narrow terminal may press each of them together.
@@ -31,7 +39,7 @@ def members_table(members: Sequence[Hyperparameters], gamma: float, width: int) 
     """The hyperparameters of every member; of a large ensemble, the first ten and the last ten."""
     convolutional = any(member.convolutions for member in members)
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    table.add_column("member", justify="right", no_wrap=True)
+    table.add_column("member", justify="right", no_wrap=True, min_width=6)
     columns = {"convo-\nlutions": 7, **_COLUMNS} if convolutional else _COLUMNS
     for name, least in columns.items():
         # Below 80 columns there is no room for whole words; a folded one is better than a lost column.
@@ -53,13 +61,23 @@ def members_table(members: Sequence[Hyperparameters], gamma: float, width: int) 
     return table
 
 
-def outcome_table(reports: Sequence[MemberReport], target: int) -> Table:
-    """How often each member was selected, and its loss; of a large ensemble, those most often selected."""
+def outcome_table(
+    reports: Sequence[MemberReport], targets: Collection[int], acting: Sequence[ActingReturn], pair: bool, width: int
+) -> Table:
+    """How often each member was selected, its loss, and what it got; of a large ensemble, those most often selected.
+
+    A terminal of fewer than 80 columns has no room for the loss and the number of episodes.
+    """
+    roomy = width >= 80
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    table.add_column("member", justify="right", no_wrap=True)
+    table.add_column("member", justify="right", no_wrap=True, min_width=6)
     table.add_column("hyperparameters", overflow="fold", min_width=15)
-    table.add_column("selected", justify="right", no_wrap=True)
-    table.add_column("cumulated loss", justify="right")
+    table.add_column("in target\npair" if pair else "selected", justify="right", no_wrap=True)
+    if roomy:
+        table.add_column("cumulated\nloss", justify="right", no_wrap=True)
+    table.add_column("return", justify="right", no_wrap=True)
+    if roomy:
+        table.add_column("episodes", justify="right", no_wrap=True)
     table.add_column("", no_wrap=True)
     labels = member_labels([report.hyperparameters for report in reports])
     shown = list(range(len(reports)))
@@ -67,12 +85,33 @@ def outcome_table(reports: Sequence[MemberReport], target: int) -> Table:
         shown = sorted(shown, key=lambda index: -reports[index].selected)[:MOST_ROWS]
         table.caption = f"the {MOST_ROWS} most often selected of {len(reports)} members"
     for index in shown:
-        report = reports[index]
-        mark = "diverged" if report.diverged else "target" if index == target else ""
+        report, own = reports[index], acting[index]
+        mark = "diverged" if report.diverged else "target" if index in targets else ""
         loss = "-" if report.diverged else f"{report.cumulated_loss:.4g}"
-        style = "yellow" if report.diverged else "bold" if index == target else ""
-        table.add_row(str(index), labels[index], f"{report.selected:.1%}", loss, mark, style=style)
+        mean = "-" if own.mean is None else f"{own.mean:,.1f}"
+        style = "yellow" if report.diverged else "bold" if index in targets else ""
+        numbers = [f"{report.selected:.1%}", loss, mean, f"{own.episodes:,}"]
+        table.add_row(str(index), labels[index], *(numbers if roomy else numbers[::2]), mark, style=style)
     return table
+
+
+def outcome_notes(members: int, pair: bool, one_by_one: bool) -> list[str]:
+    """What the columns of `outcome_table` mean."""
+    if pair:
+        return [
+            "in target pair: share of the updates in which the critic was one of the two in the target; "
+            "the shares add up to 200%",
+            f"cumulated loss: {loss_meaning(pair)}",
+            "return: mean over the episodes in which the critic trained the actor most",
+        ]
+    chosen = "generations in which the member was the best" if one_by_one else "target updates that chose the member"
+    acted = (
+        "return: mean over the episodes that the member played"
+        if one_by_one
+        else "return: mean over the episodes in which the member acted most (known per target update)"
+    )
+    notes = [f"selected: share of the {chosen}", f"cumulated loss: {loss_meaning(pair)}", acted]
+    return notes if members > 1 else notes[1:2]
 
 
 def space_label(space: gymnasium.Space) -> str:

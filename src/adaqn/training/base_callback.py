@@ -10,16 +10,23 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 import gymnasium
 
 from adaqn.agents.events import Event
+from adaqn.envs.actions import environment_actions
 from adaqn.errors import UserError
+from adaqn.printing import say
 from adaqn.training.evaluation import Policy
 from adaqn.training.observers import Episode, Observer
 
 if TYPE_CHECKING:
+    from adaqn.exact_file import ExactFile
+    from adaqn.training.logger import Logger
     from adaqn.training.trainer import Trainer
 
 
 class Model(Policy, Protocol):
     """What callbacks need of the public classes."""
+
+    @property
+    def trainer(self) -> Trainer: ...
 
     def save(self, path: str | Path) -> Any: ...
 
@@ -47,6 +54,43 @@ class BaseCallback(Observer):
     def bind(self, model: Model) -> None:
         """Make the model known, before learning begins."""
         self.model = model
+        self._init_callback()
+
+    @property
+    def logger(self) -> Logger:
+        """Where `self.logger.record(name, value)` puts a number into the next row of progress.csv and TensorBoard."""
+        return self.trainer.logger
+
+    @property
+    def training_env(self) -> gymnasium.Env[Any, Any]:
+        """The environment that is trained in, or the first of several, to look at but not to play in."""
+        return self.trainer.lend()
+
+    @property
+    def locals(self) -> dict[str, Any]:
+        """Copies of what the last step was, one row per environment, by Stable-Baselines3's names.
+
+        `dones` is where an episode ended, for good or by truncation, and `new_obs` what is acted on next. Empty before
+        the first step.
+        """
+        trainer = self.trainer
+        step = trainer.transitions
+        if step is None:
+            return {}
+        environments = trainer.environments
+        return {
+            "self": self.model,
+            "actions": environment_actions(environments.action_space, step.action),
+            "rewards": step.reward.copy(),
+            "terminated": step.terminated.copy(),
+            "truncated": step.truncated.copy(),
+            "dones": step.terminated | step.truncated,
+            "infos": environments.infos,
+            "new_obs": environments.observations.copy(),
+        }
+
+    def _init_callback(self) -> None:
+        """After `self.model` is known, before learning begins."""
 
     def _on_training_start(self) -> None:
         """Before the first step."""
@@ -59,7 +103,7 @@ class BaseCallback(Observer):
         """After an episode ended, before `_on_step` of the same step."""
 
     def _on_event(self, event: Event) -> None:
-        """After a target update."""
+        """After something happened, for example a target update, a generation or an evaluation."""
 
     def _on_training_end(self) -> None:
         """After the last step, but neither after an error nor when a run is interrupted to be resumed."""
@@ -80,7 +124,7 @@ class BaseCallback(Observer):
         if self._on_step() is False:
             reason = self._stop_reason()
             if self.verbose >= 1:
-                print(f"step {self.num_timesteps:,}: {reason}")
+                say(f"step {self.num_timesteps:,}: {reason}")
             trainer.stop(reason)
 
     def on_episode(self, trainer: Trainer, episode: Episode) -> None:
@@ -107,6 +151,9 @@ class CallbackList(BaseCallback):
         super().bind(model)
         for callback in self.callbacks:
             callback.bind(model)
+
+    def exact_files(self) -> Sequence[ExactFile]:
+        return [file for callback in self.callbacks for file in callback.exact_files()]
 
     def on_start(self, trainer: Trainer) -> None:
         for callback in self.callbacks:

@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
+import glob
 import math
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import gymnasium
 import numpy as np
 
+from adaqn.agents.events import PolicyEvaluation
 from adaqn.checks import count, number
-from adaqn.errors import UserError
+from adaqn.envs.making import close
+from adaqn.errors import UserError, writing
+from adaqn.printing import say
+from adaqn.snapshot import require_replaceable
 from adaqn.training.base_callback import BaseCallback, CallbackList, FunctionCallback, Model, as_callback
-from adaqn.training.evaluation import EvaluationLog, EvaluationResult, episode_seed, evaluate_policy
+from adaqn.training.evaluation import (
+    EvaluationInterrupted,
+    EvaluationLog,
+    EvaluationResult,
+    InterruptiblePolicy,
+    episode_seed,
+    evaluate_policy,
+)
 
 if TYPE_CHECKING:
+    from adaqn.exact_file import ExactFile
     from adaqn.training.trainer import Trainer
 
 __all__ = [
@@ -36,8 +50,10 @@ class EvalCallback(BaseCallback):
     The seed and the step decide the episodes, so evaluating changes nothing in training and repeats exactly.
     `eval_env` is by default a fresh environment of the training's kind. `log_path` is a directory, for
     example the run's: its `evaluations.csv` gets a row per episode, and rows that a former run left there for
-    later steps are dropped. `best_model_save_path` is one too: whenever the mean return is the best so far,
-    it gets `best_model.zip`, and `callback_on_new_best` is called.
+    later steps are dropped. Where that is the table of an algorithm which evaluates its members itself (SEARL),
+    the default is `policy_evaluations.csv`; `log_name` gives another. `best_model_save_path` is a directory too:
+    whenever the mean return is the best so far, it gets `best_model.zip`, and `callback_on_new_best` is called.
+    A file of these names that no callback wrote is not overwritten: training is refused before it begins.
     """
 
     def __init__(
@@ -48,7 +64,7 @@ class EvalCallback(BaseCallback):
         n_eval_episodes: int = 5,
         eval_freq: int = 10_000,
         log_path: str | os.PathLike[str] | None = None,
-        log_name: str = "evaluations.csv",
+        log_name: str | None = None,
         best_model_save_path: str | os.PathLike[str] | None = None,
         deterministic: bool = True,
         seed: int = 0,
@@ -66,19 +82,40 @@ class EvalCallback(BaseCallback):
         self.seed = seed
         self.best_mean_reward = -math.inf
         self.last_mean_reward = -math.inf
-        self._log = None if log_path is None else EvaluationLog(Path(log_path) / log_name)
+        self._log_path = None if log_path is None else Path(log_path)
+        self._log_name = log_name
+        self._log: EvaluationLog | None = None  # known when the algorithm is
         self._owns_env = eval_env is None
         self._evaluated = 0  # step up to which every due evaluation was made
 
     def bind(self, model: Model) -> None:
         super().bind(model)
+        if self._log is None and self._log_path is not None:
+            members_evaluated = "evaluations" in model.trainer.traits.tables
+            usual = "policy_evaluations.csv" if members_evaluated else "evaluations.csv"
+            self._log = EvaluationLog(self._log_path / (usual if self._log_name is None else self._log_name))
+        if self._log is not None:
+            self._log.check()
+        if self.best_model_save_path is not None:
+            require_replaceable(self.best_model_save_path / "best_model.zip", "agent")
         if self.callback_on_new_best is not None:
             self.callback_on_new_best.bind(model)
+
+    def exact_files(self) -> Sequence[ExactFile]:
+        nested = () if self.callback_on_new_best is None else self.callback_on_new_best.exact_files()
+        return [*([] if self._log is None else [self._log.file]), *nested]
 
     def on_start(self, trainer: Trainer) -> None:
         super().on_start(trainer)
         if self.callback_on_new_best is not None:
             self.callback_on_new_best.on_start(trainer)
+        if self._name in trainer.postponed:
+            trainer.postponed.discard(self._name)
+            self._evaluate_now()
+
+    @property
+    def _name(self) -> str:
+        return "evaluation" if self._log is None else self._log.path.name
 
     def _on_training_start(self) -> None:
         self._evaluated = self.num_timesteps
@@ -92,30 +129,41 @@ class EvalCallback(BaseCallback):
         if not crossed(self.eval_freq, self._evaluated, self.num_timesteps):
             return True
         self._evaluated = self.num_timesteps
-        result = self.evaluate()
+        self._evaluate_now()
+        return True
+
+    def _evaluate_now(self) -> None:
+        try:
+            result = self.evaluate()
+        except EvaluationInterrupted:
+            # Half of it is nothing to go by. Whoever resumes the run begins with it.
+            self.trainer.postponed.add(self._name)
+            return
         self.last_mean_reward = result.mean
         if self._log is not None:
             report = self.trainer.report()
             self._log.append(self.num_timesteps, report.generation, report.target, result)
+        self.trainer.tell(PolicyEvaluation(self.num_timesteps, result.returns, result.lengths))
         if self.verbose >= 1:
-            print(
+            say(
                 f"step {self.num_timesteps:,}: return {result.mean:.2f} ± {result.std:.2f} "
                 f"in {len(result.returns)} evaluation episodes of {np.mean(result.lengths):.1f} steps"
             )
         if result.mean > self.best_mean_reward:
             self.best_mean_reward = result.mean
             if self.best_model_save_path is not None:
-                self.best_model_save_path.mkdir(parents=True, exist_ok=True)
+                with writing(self.best_model_save_path):
+                    self.best_model_save_path.mkdir(parents=True, exist_ok=True)
                 self.model.save(self.best_model_save_path / "best_model.zip")
             if self.callback_on_new_best is not None:
                 self.callback_on_new_best.on_step(self.trainer)
-        return True
 
     def evaluate(self) -> EvaluationResult:
         """The episodes that belong to the current step."""
         assert self.eval_env is not None, "evaluate() is for the time of training"
         seed = episode_seed(self.seed, self.num_timesteps)
-        return evaluate_policy(self.model, self.eval_env, self.n_eval_episodes, self.deterministic, seed)
+        policy = InterruptiblePolicy(self.model, lambda: self.trainer.interrupted)
+        return evaluate_policy(policy, self.eval_env, self.n_eval_episodes, self.deterministic, seed)
 
     def on_finish(self, trainer: Trainer) -> None:
         super().on_finish(trainer)
@@ -124,14 +172,19 @@ class EvalCallback(BaseCallback):
 
     def on_close(self, trainer: Trainer) -> None:
         if self._owns_env and self.eval_env is not None:
-            self.eval_env.close()
+            close(self.eval_env)
             self.eval_env = None
+        if self._log is not None:
+            self._log.close()
         if self.callback_on_new_best is not None:
             self.callback_on_new_best.on_close(trainer)
 
 
 class CheckpointCallback(BaseCallback):
-    """Save the model every `save_freq` environment steps, as `<name_prefix>_<step>_steps.zip`."""
+    """Save the model every `save_freq` environment steps, as `<name_prefix>_<step>_steps.zip`.
+
+    A file of such a name that no agent was saved to is not overwritten: training is refused before it begins.
+    """
 
     def __init__(
         self,
@@ -146,9 +199,15 @@ class CheckpointCallback(BaseCallback):
         self.name_prefix = name_prefix
         self._saved = 0  # step up to which every due model was saved
 
+    def bind(self, model: Model) -> None:
+        super().bind(model)
+        for path in self.save_path.glob(f"{glob.escape(self.name_prefix)}_*_steps.zip"):
+            require_replaceable(path, "agent")
+
     def _on_training_start(self) -> None:
         self._saved = self.num_timesteps
-        self.save_path.mkdir(parents=True, exist_ok=True)
+        with writing(self.save_path):
+            self.save_path.mkdir(parents=True, exist_ok=True)
 
     def _on_step(self) -> bool:
         if crossed(self.save_freq, self._saved, self.num_timesteps):
@@ -156,7 +215,7 @@ class CheckpointCallback(BaseCallback):
             path = self.save_path / f"{self.name_prefix}_{self.num_timesteps}_steps.zip"
             self.model.save(path)
             if self.verbose >= 1:
-                print(f"step {self.num_timesteps:,}: saved {path}")
+                say(f"step {self.num_timesteps:,}: saved {path}")
         return True
 
 

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import csv
-import math
-from collections.abc import Callable, Iterator
+import io
+import os
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol, overload
 
 import gymnasium
 import numpy as np
 
 from adaqn.checks import count
-from adaqn.errors import EnvironmentFault, UserError
+from adaqn.envs.spaces import observation_dtype
+from adaqn.envs.values import Unusable, observation_of, require_finite, reward_of, truth_of
+from adaqn.errors import EnvironmentFault, UserError, writing
+from adaqn.exact_file import ExactFile, Written
+from adaqn.snapshot import replacing
 
 EVALUATION_COLUMNS = ("step", "generation", "member", "return", "length")
 
@@ -24,6 +29,24 @@ class Policy(Protocol):
     def predict(self, observation: np.ndarray, *, deterministic: bool = True) -> tuple[Any, Any]:
         """The action for one observation, and nothing (Stable-Baselines3's hidden state)."""
         ...
+
+
+class EvaluationInterrupted(Exception):
+    """An evaluation was left before its end."""
+
+
+class InterruptiblePolicy:
+    """A policy whose evaluation ends with EvaluationInterrupted at its next action, once `interrupted` says so."""
+
+    def __init__(self, policy: Policy, interrupted: Callable[[], bool]) -> None:
+        self._policy = policy
+        self._interrupted = interrupted
+
+    def predict(self, observation: np.ndarray, *, deterministic: bool = True) -> tuple[Any, Any]:
+        """The policy's action."""
+        if self._interrupted():
+            raise EvaluationInterrupted
+        return self._policy.predict(observation, deterministic=deterministic)
 
 
 @dataclass(frozen=True)
@@ -37,6 +60,16 @@ class EvaluationResult:
         """Mean and standard deviation, as Stable-Baselines3's function returns them."""
         return iter((self.mean, self.std))
 
+    def __len__(self) -> int:
+        return 2
+
+    @overload
+    def __getitem__(self, index: int) -> float: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[float, ...]: ...
+    def __getitem__(self, index: int | slice) -> float | tuple[float, ...]:
+        return (self.mean, self.std)[index]
+
     @property
     def mean(self) -> float:
         """Mean return."""
@@ -48,6 +81,7 @@ class EvaluationResult:
         return float(np.std(self.returns))
 
 
+@overload
 def evaluate_policy(
     model: Policy,
     env: gymnasium.Env[Any, Any],
@@ -55,8 +89,34 @@ def evaluate_policy(
     deterministic: bool = True,
     seed: int = 0,
     on_frame: Callable[[np.ndarray], None] | None = None,
-) -> EvaluationResult:
+    *,
+    return_episode_rewards: Literal[False] = False,
+) -> EvaluationResult: ...
+@overload
+def evaluate_policy(
+    model: Policy,
+    env: gymnasium.Env[Any, Any],
+    n_eval_episodes: int = 10,
+    deterministic: bool = True,
+    seed: int = 0,
+    on_frame: Callable[[np.ndarray], None] | None = None,
+    *,
+    return_episode_rewards: Literal[True],
+) -> tuple[list[float], list[int]]: ...
+def evaluate_policy(
+    model: Policy,
+    env: gymnasium.Env[Any, Any],
+    n_eval_episodes: int = 10,
+    deterministic: bool = True,
+    seed: int = 0,
+    on_frame: Callable[[np.ndarray], None] | None = None,
+    *,
+    return_episode_rewards: bool = False,
+) -> EvaluationResult | tuple[list[float], list[int]]:
     """Play episodes with the policy; the same call gives the same episodes, if the policy is deterministic.
+
+    The result has `returns`, `lengths`, `mean` and `std`, and can be unpacked as (mean, std); with
+    `return_episode_rewards` it is the returns and the lengths as two lists.
 
     `on_frame` is given what the environment renders after every reset and every step: one frame more than the
     episode has steps. The environment must then render RGB arrays.
@@ -73,7 +133,7 @@ def evaluate_policy(
         total, length = _play_episode(model, env, deterministic, episode_seed(seed, index), on_frame)
         returns.append(total)
         lengths.append(length)
-    return EvaluationResult(tuple(returns), tuple(lengths))
+    return (returns, lengths) if return_episode_rewards else EvaluationResult(tuple(returns), tuple(lengths))
 
 
 def episode_seed(seed: int, *indices: int) -> int:
@@ -86,7 +146,13 @@ class EvaluationLog:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.file = ExactFile(path)
         self._opened = False
+
+    def check(self) -> None:
+        """Raise if there is a file that is no log of evaluations, which is not to be overwritten."""
+        if os.path.lexists(self.path):
+            self._read()
 
     def open(self, step: int) -> list[float]:
         """Go on at this step: drop later rows, and give the mean return of each earlier evaluation.
@@ -94,15 +160,19 @@ class EvaluationLog:
         Later rows are those of a run that was killed, and that has now been resumed from before them. When
         the same log is opened again, for a further call of `learn`, all it has stays.
         """
+        present = os.path.lexists(self.path)
+        rows = self._read() if present else []
+        kept = [row for row in rows if self._opened or int(row[0]) <= step]
+        text = _lines([EVALUATION_COLUMNS, *kept]).encode()
+        if not present or self.path.read_bytes() != text:
+            with writing(self.path):
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+            with replacing(self.path) as file:
+                file.write(text)
+        self.file.resume(Written.of(text))
         if self._opened:
             return []
         self._opened = True
-        kept = [row for row in self._read() if int(row[0]) <= step] if self.path.exists() else []
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        beside = self.path.with_name(self.path.name + ".new")
-        with beside.open("w", newline="") as file:
-            csv.writer(file, lineterminator="\n").writerows([EVALUATION_COLUMNS, *kept])
-        beside.replace(self.path)
         returns: dict[str, list[float]] = {}
         for row in kept:
             returns.setdefault(row[0], []).append(float(row[3]))
@@ -111,17 +181,37 @@ class EvaluationLog:
     def append(self, step: int, generation: int, member: int, result: EvaluationResult) -> None:
         """Add the episodes of one evaluation."""
         episodes = zip(result.returns, result.lengths, strict=True)
-        rows = [(step, generation, member, *episode) for episode in episodes]
-        with self.path.open("a", newline="") as file:
-            csv.writer(file, lineterminator="\n").writerows(rows)
+        self.file.append(_lines([(step, generation, member, *episode) for episode in episodes]))
+
+    def close(self) -> None:
+        """Give the handle back to the operating system; the log may be used again."""
+        self.file.close()
 
     def _read(self) -> list[list[str]]:
-        with self.path.open(newline="") as file:
-            header, *rows = list(csv.reader(file)) or [[]]
+        try:
+            with self.path.open(newline="", encoding="utf-8", errors="replace") as file:
+                header, *rows = list(csv.reader(file)) or [[]]
+        except (OSError, csv.Error) as error:
+            raise UserError(f"cannot read {self.path} as a log of evaluations: {error}") from error
         if tuple(header) != EVALUATION_COLUMNS:
-            raise UserError(f"{self.path} must begin with {','.join(EVALUATION_COLUMNS)}, but got {','.join(header)}")
+            raise UserError(
+                f"{self.path} must begin with {','.join(EVALUATION_COLUMNS)}, but got {','.join(header)[:80]}: it is "
+                "no log of evaluations, and was not overwritten"
+            )
         # A killed process can leave a torn last row; it is later than any checkpoint and will be made again.
-        return [row for row in rows if len(row) == len(EVALUATION_COLUMNS)]
+        rows = [row for row in rows if len(row) == len(EVALUATION_COLUMNS)]
+        for row in rows:
+            try:
+                _ = int(row[0]), float(row[3])
+            except ValueError:
+                raise UserError(f"{self.path} must hold numbers, but one of its lines is {','.join(row)!r}") from None
+        return rows
+
+
+def _lines(rows: Iterable[Iterable[object]]) -> str:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue()
 
 
 def _play_episode(
@@ -138,6 +228,7 @@ def _play_episode(
         observation, _ = env.reset(seed=seed)
     except Exception as error:
         raise EnvironmentFault(f"{where} raised {error!r} in its reset with seed {seed}") from error
+    _check_observation(env, observation, where, f"in its reset with seed {seed}")
     if on_frame is not None:
         on_frame(_render(env))
     total, length, ended = 0.0, 0, False
@@ -147,18 +238,38 @@ def _play_episode(
             observation, reward, terminated, truncated, _ = env.step(as_action(action))
         except Exception as error:
             raise EnvironmentFault(f"{where} raised {error!r} in step {length + 1} of an episode") from error
-        total += float(reward)
         length += 1
-        if not math.isfinite(total):
-            raise EnvironmentFault(f"{where} returned the reward {reward} in step {length} of an episode")
-        ended = terminated or truncated
+        step = f"in step {length} of an episode"
+        _check_observation(env, observation, where, step)
+        try:
+            total += reward_of(reward)
+            ended = truth_of("terminated", terminated) | truth_of("truncated", truncated)
+        except Unusable as unusable:
+            raise EnvironmentFault(f"{where} returned {unusable.given} {step}, where {unusable.expected}") from unusable
         if on_frame is not None:
             on_frame(_render(env))
     return total, length
 
 
+def _check_observation(env: gymnasium.Env[Any, Any], observation: Any, who: str, where: str) -> None:
+    """Raise if an observation of a Box cannot be learned from; other spaces are the policy's own business."""
+    space = env.observation_space
+    if isinstance(space, gymnasium.spaces.Box):
+        try:
+            require_finite(observation_of(observation, observation_dtype(space)))
+        except Unusable as unusable:
+            raise EnvironmentFault(f"{who} returned {unusable.given} {where}, where {unusable.expected}") from unusable
+
+
 def _render(env: gymnasium.Env[Any, Any]) -> np.ndarray:
-    frame = env.render()
+    try:
+        frame = env.render()
+    except gymnasium.error.DependencyNotInstalled:
+        raise  # told with what to install
+    except Exception as error:
+        raise EnvironmentFault(
+            f"environment {type(env.unwrapped).__name__} raised {error!r} when it rendered"
+        ) from error
     if not (isinstance(frame, np.ndarray) and frame.ndim == 3 and frame.shape[-1] == 3):
         raise UserError(
             "frames need an environment that renders RGB arrays, made with render_mode='rgb_array', "

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import gymnasium
 import numpy as np
 
 from adaqn.agents.events import Event, Failure, TrialStart
-from adaqn.agents.protocol import Agent, Clock, Operation, Report
+from adaqn.agents.protocol import Agent, Clock, Operation, Report, clock_from
+from adaqn.agents.registry import NO_TRAITS, Traits
+from adaqn.checks import count, number
 from adaqn.envs.environments import Environments
 from adaqn.envs.episode import EpisodePosition
-from adaqn.errors import EnvironmentFault
-from adaqn.replay.protocol import Replay
+from adaqn.errors import CheckpointError, EnvironmentFault, UserError, reading_saved
+from adaqn.replay.protocol import Replay, Transitions
 from adaqn.snapshot import Snapshot
+from adaqn.training.lending import LentEnvironment
+from adaqn.training.logger import Logger
 from adaqn.training.observers import Episode, Observer
 
 RECENT = 100  # episodes over which the training return is averaged in logs
@@ -24,25 +30,56 @@ class Trainer:
     """All that a run is: the agent's state, the replay buffer, the generators, the environments and the clock."""
 
     def __init__(
-        self, agent: Agent[Any], environments: Environments, replay: Replay, batch_size: int, seed: int
+        self,
+        agent: Agent[Any],
+        environments: Environments,
+        replay: Replay,
+        batch_size: int,
+        seed: int,
+        traits: Traits = NO_TRAITS,
     ) -> None:
         self.agent = agent
+        self.traits = traits
         self.batch_size = batch_size
         self.environments = environments
         self.replay = replay
         self.seed = seed
         for_weights, *others = np.random.SeedSequence(seed).spawn(4)
         self._agent_rng, self._environment_rng, self._replay_rng = map(np.random.default_rng, others)
-        self.state: Any = agent.init(int(for_weights.generate_state(1)[0]))
+        self._weights_seed = int(for_weights.generate_state(1)[0])
+        self._state: Any = None  # made when it is first asked for, if none was loaded before
         self.clock = Clock()
+        self.horizons: tuple[tuple[int, int], ...] = ()  # (step, horizon from there on), if it is not one for all
         self.updates = 0
         self.episodes = 0
         self.recent_episodes: deque[Episode] = deque(maxlen=RECENT)
         self.stop_reason: str | None = None
         self.interrupted = False
+        self.running = False  # `run` is going on
+        self.transitions: Transitions | None = None  # of the last step
+        self.logger = Logger()
         self._ended = np.zeros(environments.count, bool)
         self._started = False  # the environments have been reset
+        self._observers: tuple[Observer, ...] = ()  # of the call of `run` that is under way
         self.pending: tuple[Operation, ...] = ()  # what an interruption left undone of what was due for this step
+        self.postponed: set[str] = set()  # what observers left undone for this step because of an interruption
+
+    @property
+    def state(self) -> Any:
+        """All that learning changes."""
+        if self._state is None:
+            self._state = self.agent.init(self._weights_seed)
+        return self._state
+
+    @state.setter
+    def state(self, state: Any) -> None:
+        self._state = state
+
+    def enter(self, environments: Environments, replay: Replay) -> None:
+        """Train in these environments from now on, with new episodes and an empty replay buffer."""
+        self.environments, self.replay = environments, replay
+        self._ended = np.zeros(environments.count, bool)
+        self.give_up_episodes()
 
     def begin(self, horizon: int) -> None:
         """Count a new run from step 0, in new episodes; what was learned and stored so far stays."""
@@ -52,17 +89,50 @@ class Trainer:
         self.recent_episodes.clear()
         self._started = False
         self.pending = ()
+        self.postponed.clear()
 
     def leave_run(self) -> None:
         """Go on from here as another run, with an empty replay buffer and new episodes; drop pending operations."""
         self.clock = self.clock._replace(settled=self.clock.step, replay_start=self.clock.step)
         self.pending = ()
+        self.postponed.clear()
         self._ended[:] = False
         self._started = False
+
+    def give_up_episodes(self) -> None:
+        """Begin with new episodes the next time, because somebody else plays in the environments."""
+        self._started = False
+
+    def lend(self) -> gymnasium.Env[Any, Any]:
+        """The first environment, for others to look at, or to play in between two calls of `run`."""
+        return LentEnvironment(self, self.environments.envs[0])
+
+    def set_environments(self, environments: Environments) -> None:
+        """Go on in other environments with equal spaces, in new episodes."""
+        if self.running:
+            raise UserError("the environment cannot be changed while training goes on")
+        self.environments = environments
+        self.give_up_episodes()
+
+    def set_replay(self, replay: Replay, transitions: int) -> None:
+        """Go on with another replay buffer, whose transitions count as if they had been collected here."""
+        if self.running:
+            raise UserError("the replay buffer cannot be changed while training goes on")
+        self.replay = replay
+        self.clock = self.clock._replace(replay_start=max(0, self.clock.replay_start - transitions))
 
     def report(self) -> Report:
         """The members as they stand, and scalars for the logs."""
         return self.agent.report(self.state, self.clock)
+
+    def policy_return(self, recent: Sequence[float]) -> float | None:
+        """The return that the learned policy may be expected to get, None as long as nothing is known about it.
+
+        The returns of recent training episodes tell it, unless the algorithm measures its policy itself.
+        """
+        if self.traits.measures_policy:
+            return self.report().policy_return
+        return float(np.mean(recent)) if recent else None
 
     def stop(self, reason: str) -> None:
         """End the run after the current step, as if it were its last."""
@@ -81,6 +151,8 @@ class Trainer:
         """
         self.stop_reason = None
         self.interrupted = False
+        self.running = True
+        self._observers = tuple(observers)
         try:
             if not self._started:
                 self.replay.cut(range(self.environments.count))
@@ -92,12 +164,26 @@ class Trainer:
                 actions = self._settle(observers, act=True)
                 if actions is not None:
                     self._step(actions, observers)
-            if not self.interrupted and self._settle(observers, act=False) is not None:
-                for observer in observers:
-                    observer.on_finish(self)
+            if not self.interrupted:
+                self._finish(observers)
         finally:
+            self.running = False
+            self._observers = ()
+            with contextlib.ExitStack() as closing:  # all of them, also if one raises
+                for observer in reversed(observers):
+                    closing.callback(observer.on_close, self)
+
+    def _finish(self, observers: Sequence[Observer]) -> None:
+        for observer in observers:
+            observer.on_last_step(self)
+        if self._settle(observers, act=False) is not None:
             for observer in observers:
-                observer.on_close(self)
+                observer.on_finish(self)
+
+    def tell(self, event: Event) -> None:
+        """Tell all observers of the run about an event that one of them caused, such as an evaluation."""
+        for observer in self._observers:
+            observer.on_event(self, event)
 
     def _settle(self, observers: Sequence[Observer], act: bool) -> np.ndarray | None:
         """Do all that is due up to the current step, and choose the next actions; None if interrupted on the way.
@@ -105,6 +191,9 @@ class Trainer:
         The last update and the choice of actions are one dispatch where nothing comes between them.
         """
         agent, clock = self.agent, self.clock
+        for start, horizon in self.horizons:
+            if start <= clock.step:
+                clock = clock._replace(horizon=horizon)
         due = self.pending or agent.plan(self.state, clock, self._ended)
         self.pending = ()
         fused = act and bool(due) and due[-1].needs_batch
@@ -150,11 +239,13 @@ class Trainer:
 
     def _step(self, actions: np.ndarray, observers: Sequence[Observer]) -> None:
         environments = self.environments
+        self.postponed.clear()
         try:
             transitions = environments.step(actions, self._environment_rng)
         except EnvironmentFault:
             self._started = False  # whoever goes on from here begins with new episodes
             raise
+        self.transitions = transitions
         self.replay.add(transitions)
         self.clock = self.clock._replace(step=self.clock.step + environments.count)
         self._ended = transitions.terminated | transitions.truncated
@@ -184,6 +275,7 @@ class Trainer:
             "clock": self.clock._asdict(),
             "updates": self.updates,
             "pending": [operation.name for operation in self.pending],
+            "postponed": sorted(self.postponed),
             "episodes": self.episodes,
             "recent_episodes": [list(episode) for episode in self.recent_episodes],
             "environments": episodes,
@@ -194,24 +286,45 @@ class Trainer:
     def restore(self, snapshot: Snapshot) -> None:
         """Stand where the run stood when `snapshot` was called; the replay buffer is restored before, by the caller."""
         arrays, meta = snapshot
-        prefix = "agent/"
-        agent_arrays = {name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)}
-        self.state = self.agent.from_arrays(agent_arrays, meta["agent"])
-        self.clock = Clock(**meta["clock"])
-        self.updates = meta["updates"]
-        self.pending = tuple(Operation[name] for name in meta.get("pending", ()))
-        self.episodes = meta["episodes"]
-        self.recent_episodes = deque((Episode(*e) for e in meta["recent_episodes"]), maxlen=RECENT)
-        for name, rng in self._generators().items():
-            rng.bit_generator.state = meta["generators"][name]
-        self._ended = np.array(arrays["environments/ended"])
-        positions = tuple(
-            EpisodePosition(actions=arrays[f"environments/actions/{index}"], **episode)
-            for index, episode in enumerate(meta["environments"])
-        )
-        observations = arrays["environments/observations"]
+        self.restore_agent(snapshot)
+        with reading_saved("the checkpoint"):
+            ended = np.array(arrays["environments/ended"], bool)
+            if ended.shape != self._ended.shape:
+                raise CheckpointError(f"the checkpoint is of {ended.shape} environments, not {self._ended.shape}")
+            self._ended = ended
+            positions = tuple(
+                _position(episode, arrays[f"environments/actions/{index}"])
+                for index, episode in enumerate(meta["environments"])
+            )
+            observations = arrays["environments/observations"]
         self.replay.cut(self.environments.restore(positions, observations, self._environment_rng))
         self._started = True
 
+    def restore_agent(self, snapshot: Snapshot) -> None:
+        """Have the agent, the clock and the generators of the run, without its place in the environments."""
+        arrays, meta = snapshot
+        prefix = "agent/"
+        agent_arrays = {name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)}
+        with reading_saved("the checkpoint"):
+            self.state = self.agent.from_arrays(agent_arrays, meta["agent"])
+            self.clock = clock_from(meta["clock"])
+            self.updates = count("updates", meta["updates"])
+            self.pending = tuple(Operation[name] for name in meta.get("pending", ()))
+            self.postponed = {str(name) for name in meta.get("postponed", ())}
+            self.episodes = count("episodes", meta["episodes"])
+            self.recent_episodes = deque(map(_episode, meta["recent_episodes"]), maxlen=RECENT)
+            for name, rng in self._generators().items():
+                rng.bit_generator.state = meta["generators"][name]
+
     def _generators(self) -> dict[str, np.random.Generator]:
         return {"agent": self._agent_rng, "environment": self._environment_rng, "replay": self._replay_rng}
+
+
+def _episode(values: Sequence[Any]) -> Episode:
+    step, total, length = values
+    return Episode(count("step", step), number("return", total), count("length", length))
+
+
+def _position(values: Mapping[str, Any], actions: np.ndarray) -> EpisodePosition:
+    seed, length = count("seed", values["seed"]), count("length", values["length"])
+    return EpisodePosition(seed, actions, number("return", values["total"]), length)

@@ -147,9 +147,11 @@ def test_a_generation_begins_the_next_evaluation_and_keeps_the_returns_for_the_l
     agent = agent_of([HALF] * 3)
     run = started(agent, [STEEP, FLAT, DOWN])
     assert not [tag for tag in agent.report(run, Clock()).metrics if "searl" in tag]
+    assert agent.report(run, Clock()).policy_return is None
     run, _, _ = competed(agent, evaluated(agent, run, [[3.0, 4.0], [1.0, 8.0], [5.0, 0.0]]))
     returns = (3.5, 4.5, 2.5)
-    assert run.evaluation == Evaluation.begin(3, returns)
+    assert run.evaluation == Evaluation.begin(3, returns, elite_return=4.5)
+    assert agent.report(run, Clock()).policy_return == 4.5
     metrics = agent.report(run, Clock()).metrics
     names = [f"rollout/searl_return_{name}" for name in ("max", "mean", "min")]
     assert [metrics[name] for name in names] == [4.5, 3.5, 2.5]

@@ -80,10 +80,11 @@ def test_the_shortest_trial_may_just_learn() -> None:
 
 
 @pytest.mark.parametrize("name", SEARCHES)
-def test_a_search_needs_a_space_and_takes_no_members(name: str) -> None:
+def test_a_search_has_a_space_and_takes_no_members(name: str) -> None:
     found, settings = algorithm(name), algorithm(name).configure({})
-    with pytest.raises(UserError, match="searches in a space of hyperparameters: give one"):
-        found.population(Population(), settings, 0, lambda: (2,))
+    for shape, space in (((2,), "vectors"), ((3, 4), "vectors"), ((10, 10, 4), "images")):
+        chosen = found.population(Population(), settings, 0, lambda shape=shape: shape)
+        assert chosen == Population(space=SearchSpace.named(space))
     with pytest.raises(UserError, match="draws what it tries from the space, so it takes no members, but got 1"):
         found.population(Population((Hyperparameters(),), TINY), settings, 0, lambda: (2,))
     assert found.population(Population(space=TINY), settings, 0, lambda: (2,)) == Population(space=TINY)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from adaqn.agents.events import TargetUpdate
-from adaqn.runs.recorders.exact_file import ExactFile
+from adaqn.exact_file import ExactFile
 from adaqn.runs.recorders.exact_tables import EpisodesRecorder, MembersRecorder, SelectionRecorder
 from adaqn.training.observers import Episode
 
@@ -47,8 +47,11 @@ def test_members(tmp_path: Path, trainer: Any) -> None:
 
 
 def test_a_file_begins_only_once(tmp_path: Path, trainer: Any) -> None:
+    file = ExactFile(tmp_path / "episodes.csv")
     for _ in range(2):
-        recorder = EpisodesRecorder(ExactFile(tmp_path / "episodes.csv"))
+        recorder = EpisodesRecorder(file)
         recorder.on_start(trainer)
         recorder.on_close(trainer)
+        written, file = file.written, ExactFile(tmp_path / "episodes.csv")
+        file.resume(written)
     assert (tmp_path / "episodes.csv").read_text() == "step,return,length\n"

@@ -5,6 +5,7 @@ from unittest.mock import ANY
 
 import pytest
 
+from adaqn.agents.events import PolicyEvaluation
 from adaqn.runs.recorders.progress import Metrics, ProgressRecorder
 from adaqn.runs.recorders.stopwatch import Stopwatch
 from adaqn.training.observers import Episode, Observer
@@ -26,6 +27,15 @@ class ListSink:
 
     def close(self) -> None:
         self.calls.append("close")
+
+
+class EvaluatedAt(Observer):
+    def __init__(self, step: int) -> None:
+        self.step = step
+
+    def on_step(self, trainer: Any) -> None:
+        if trainer.clock.step == self.step:
+            trainer.tell(PolicyEvaluation(self.step, (1.0, 3.0), (4, 6)))
 
 
 @pytest.mark.parametrize(
@@ -83,6 +93,14 @@ def test_the_metrics_and_their_tags(trainer: Any, monkeypatch: pytest.MonkeyPatc
         "ada/target_member": 0.0,
         "train/loss": 0.75,
     }
+
+
+def test_an_evaluation_is_logged_at_its_own_step(trainer: Any) -> None:
+    sink = ListSink()
+    trainer.run(50, [EvaluatedAt(26), ProgressRecorder(20, [sink])])
+    assert sink.calls == [("open", 0), 20, 26, 40, 50, "close"]
+    assert sink.rows[26] == {"time/total_timesteps": 26, "eval/mean_reward": 2.0, "eval/mean_ep_length": 5.0}
+    assert not any("eval/mean_reward" in row for step, row in sink.rows.items() if step != 26)
 
 
 def test_logging_changes_nothing(new_trainer: Any) -> None:

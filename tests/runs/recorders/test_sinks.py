@@ -2,15 +2,18 @@ from __future__ import annotations
 
 import importlib
 import os
+import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from tensorboardX.record_writer import masked_crc32c
 
 from adaqn.errors import UserError
+from adaqn.runs.recorders.progress import ProgressRecorder
 from adaqn.runs.recorders.sinks import CsvSink, TensorBoardSink, WandbSink
 
 
@@ -100,6 +103,15 @@ class FakeWandb:
 
     def __init__(self) -> None:
         self.calls: list[object] = []
+        self.mode = "online"
+        self.logged_in = True
+
+    def setup(self) -> Any:
+        return SimpleNamespace(settings=SimpleNamespace(mode=self.mode))
+
+    def login(self, *, prompt: bool, verify: bool) -> bool:
+        assert not prompt and not verify
+        return self.logged_in
 
     def init(self, **options: object) -> FakeWandb:
         self.calls.append(options)
@@ -110,6 +122,69 @@ class FakeWandb:
 
     def finish(self) -> None:
         self.calls.append("finish")
+
+
+def test_wandb_without_a_login_is_told_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = FakeWandb()
+    monkeypatch.setitem(sys.modules, "wandb", fake)
+    fake.logged_in = False
+    with pytest.raises(UserError, match=r"W&B has no login here: run `wandb login` first, or set WANDB_MODE=offline"):
+        WandbSink(tmp_path / "wandb", "project", "name", {})
+    fake.mode = "offline"
+    WandbSink(tmp_path / "wandb", "project", "name", {})
+    assert fake.calls == []
+
+
+def test_wandb_itself_without_a_login(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("wandb")
+    for name in ("WANDB_API_KEY", "WANDB_MODE", "WANDB_IDENTITY_TOKEN_FILE"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in {"HOME": tmp_path, "NETRC": tmp_path / "netrc", "WANDB_CONFIG_DIR": tmp_path}.items():
+        monkeypatch.setenv(name, str(value))
+    code = "from adaqn.cli import main; raise SystemExit(main())"
+    arguments = ["train", "--env", "CartPole-v1", "--steps", "2000", "--wandb-project", "p", "--run-dir", "run"]
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments], cwd=tmp_path, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith("adaqn: W&B has no login here")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("call", ["init", "log", "finish"])
+def test_wandb_that_fails_is_done_without(
+    call: str, tmp_path: Path, trainer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake = FakeWandb()
+    monkeypatch.setitem(sys.modules, "wandb", fake)
+
+    def fails(*_: object, **__: object) -> None:
+        raise RuntimeError("the network\nis gone")
+
+    monkeypatch.setattr(fake, call, fails)
+    sinks = [WandbSink(tmp_path / "wandb", "project", "lander", {}), CsvSink(tmp_path / "progress.csv")]
+    with pytest.warns(RuntimeWarning) as warned:
+        trainer.run(100, [ProgressRecorder(20, sinks)])
+    assert [str(warning.message) for warning in warned] == [
+        "cannot log to W&B: the network is gone; the run goes on without it"
+    ]
+    assert len(csv_text(tmp_path)) == 1 + 5 + 1
+
+
+def test_tensorboard_on_a_full_disk_is_done_without(
+    tmp_path: Path, trainer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sinks = [TensorBoardSink(tmp_path / "tensorboard"), CsvSink(tmp_path / "progress.csv")]
+    recorder = ProgressRecorder(20, sinks)
+    recorder.on_start(trainer)
+    tensorboard: Any = sinks[0]
+    tensorboard.close()
+    tensorboard._file = open("/dev/full", "wb", buffering=0)  # noqa: SIM115
+    with pytest.warns(RuntimeWarning, match=r"cannot write .*tensorboard: No space left on device; the run goes on"):
+        for _ in range(20):
+            trainer.step([recorder])
+        recorder.on_close(trainer)
+    assert len(csv_text(tmp_path)) == 1 + 2 + 1
 
 
 def test_wandb_is_given_the_metrics_and_resumed_under_its_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,6 +22,7 @@ from adaqn.envs.spaces import require_box_actions, require_vector_observations
 from adaqn.errors import ActorDiverged
 from adaqn.hyperparameters import Hyperparameters
 from adaqn.networks.network import Network
+from adaqn.replay.memory import Need
 
 
 class ActorCriticState(LearningState, Protocol):
@@ -57,6 +58,16 @@ class ActorCriticAgent(EnsembleAgent[Learning, Programs]):
     def parameter_bytes(self) -> int:
         """Those of the critics, and the actor with its two moments."""
         return super().parameter_bytes + 3 * 4 * self._actor.size
+
+    @property
+    def memory_needs(self) -> tuple[Need, ...]:
+        """Those of the critics and of the actor."""
+        actor = Need("the actor", 3 * 4 * self._actor.size, "take smaller layers for actor_hidden")
+        return *super().memory_needs, actor
+
+    def _least_bytes(self, members: tuple[Hyperparameters, ...]) -> int:
+        """Those of the critics, and the actor."""
+        return super()._least_bytes(members) + 4 * self._actor.size
 
     def plan(self, state: AgentState[Learning], clock: Clock, ended: np.ndarray) -> tuple[Operation, ...]:
         """Updates of the critics every G steps, the last one with the actor's; now and then a report of the pairs."""

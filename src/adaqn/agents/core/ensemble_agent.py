@@ -12,17 +12,20 @@ import jax.numpy as jnp
 import numpy as np
 
 from adaqn.agents.core.generations import Evolution, Inheritance, inheritance
+from adaqn.agents.core.memory_needs import batch_need, networks_need
 from adaqn.agents.core.record import MemberRecord
 from adaqn.agents.core.schedules import linear
 from adaqn.agents.core.settings import SelectionSettings, Settings
 from adaqn.agents.core.state_arrays import state_from_arrays, state_to_arrays
 from adaqn.agents.events import Failure, Generation, TargetUpdate
 from adaqn.agents.protocol import Arrays, Clock, Json, MemberReport, Report
+from adaqn.checks import count
 from adaqn.ensemble import Ensemble, EnsembleState
 from adaqn.envs.environments import FinishedEpisode
-from adaqn.errors import AllMembersDiverged
+from adaqn.errors import AllMembersDiverged, CheckpointError
 from adaqn.evolution import Descendant
-from adaqn.hyperparameters import Hyperparameters
+from adaqn.hyperparameters import Hyperparameters, members_from
+from adaqn.replay.memory import Need
 from adaqn.selection import Selection
 
 
@@ -98,8 +101,14 @@ class EnsembleAgent(ABC, Generic[Learning, Programs]):
 
     @property
     def parameter_bytes(self) -> int:
-        """Online and target parameters, and two moments of the gradient as most optimizers keep them."""
-        return 4 * 4 * self.ensemble_of(self._members).parameter_count
+        """The parameters of all members, with targets and optimizers."""
+        return networks_need(self.ensemble_of(self._members)).size
+
+    @property
+    def memory_needs(self) -> tuple[Need, ...]:
+        """All members, and one update of them."""
+        ensemble = self.ensemble_of(self._members)
+        return networks_need(ensemble), batch_need(ensemble.networks, self._common.batch_size, self._common.n_steps)
 
     def init(self, seed: int) -> AgentState[Learning]:
         """The state at step 0."""
@@ -185,7 +194,8 @@ class EnsembleAgent(ABC, Generic[Learning, Programs]):
         """The members as they stand, and scalars for the logs."""
         del clock
         record: MemberRecord = jax.device_get(state.learning.record)
-        target = self.target_member(state)
+        targets = tuple(dict.fromkeys(np.asarray(state.learning.selected.members).tolist()))
+        target = targets[0]
         chosen = max(1, int(record.choices))
         members = tuple(
             MemberReport(
@@ -204,7 +214,7 @@ class EnsembleAgent(ABC, Generic[Learning, Programs]):
             "ada/diverged": float(record.diverged.sum()),
         }
         metrics |= {f"ada/loss_{k}": float(loss) for k, loss in enumerate(record.last_loss)}
-        return Report(members, target, state.generation, metrics)
+        return Report(members, targets, state.generation, metrics)
 
     def to_arrays(self, state: AgentState[Learning]) -> tuple[Arrays, Json]:
         """All of the state as named arrays and JSON."""
@@ -213,9 +223,16 @@ class EnsembleAgent(ABC, Generic[Learning, Programs]):
 
     def from_arrays(self, arrays: Arrays, meta: Json) -> AgentState[Learning]:
         """The inverse of `to_arrays`."""
-        members = tuple(Hyperparameters.from_dict(member) for member in meta["members"])
+        members = members_from(meta["members"])
+        held, least = sum(array.nbytes for array in arrays.values()), self._least_bytes(members)
+        if held < least:  # asked before room is made for so many parameters
+            raise CheckpointError(f"the saved state has {held:,} bytes, but its members have {least:,} of parameters")
         learning = state_from_arrays(self.start(members, seed=0), arrays)
-        return AgentState(members, learning, meta["generation"])
+        return AgentState(members, learning, count("the saved generation", meta["generation"]))
+
+    def _least_bytes(self, members: tuple[Hyperparameters, ...]) -> int:
+        """The size of the online parameters of these members, which a saved state has at least."""
+        return 4 * self.ensemble_of(members).parameter_count
 
 
 def behaviour_epsilon(settings: SelectionSettings, clock: Clock) -> float:

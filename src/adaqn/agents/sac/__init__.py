@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from adaqn.agents.registry import Algorithm, agent_class
+from adaqn.agents.registry import Algorithm, Traits, agent_class
 from adaqn.agents.sac.settings import PlainSACSettings, SACSettings
 from adaqn.hyperparameters import Hyperparameters, grid
 
 DEFAULT_MEMBERS = grid(hidden=[(64, 64), (256, 256)], learning_rate=[3e-4, 1e-3])
 PAPER_CRITIC = Hyperparameters(hidden=(256, 256), learning_rate=1e-3)
 
+TRAITS = Traits(sums_up_selections=True)
 _AGENT = agent_class("adaqn.agents.sac.agent:SACAgent")
 
 ALGORITHMS = {
-    "adasac": Algorithm(
-        SACSettings, _AGENT, lambda _: DEFAULT_MEMBERS, least=2, space="optional", sums_up_selections=True
-    ),
+    "adasac": Algorithm(SACSettings, _AGENT, lambda _: DEFAULT_MEMBERS, least=2, space="optional", traits=TRAITS),
     "randsac": Algorithm(
         SACSettings,
         _AGENT,
@@ -22,14 +21,14 @@ ALGORITHMS = {
         {"selection": "random"},
         least=2,
         space="optional",
-        sums_up_selections=True,
+        traits=TRAITS,
     ),
     "sac": Algorithm(
         SACSettings,
         _AGENT,
         lambda _: (PAPER_CRITIC,),
         copies=2,
-        sums_up_selections=True,
+        traits=TRAITS,
         base_settings=PlainSACSettings,
     ),
 }

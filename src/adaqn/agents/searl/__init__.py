@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from adaqn.agents.registry import Algorithm, agent_class
+from adaqn.agents.registry import Algorithm, Traits, agent_class
 from adaqn.agents.searl.settings import SEARLSettings
 
 ALGORITHMS = {
@@ -12,6 +12,6 @@ ALGORITHMS = {
         lambda _: (),
         space="required",
         one_environment=True,
-        tables=("evaluations",),
+        traits=Traits(tables=("evaluations",), measures_policy=True),
     )
 }

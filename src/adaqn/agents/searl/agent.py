@@ -38,6 +38,7 @@ from adaqn.agents.searl.evaluation import Evaluation
 from adaqn.agents.searl.settings import SEARLSettings
 from adaqn.envs.environments import FinishedEpisode
 from adaqn.hyperparameters import Hyperparameters
+from adaqn.replay.memory import Need
 from adaqn.replay.protocol import Batch
 from adaqn.selection import Selection
 
@@ -84,6 +85,11 @@ class SEARLAgent:
     def parameter_bytes(self) -> int:
         """Online and target parameters, and the moments of the optimizers."""
         return self.members.parameter_bytes
+
+    @property
+    def memory_needs(self) -> tuple[Need, ...]:
+        """All members, and one update of them."""
+        return self.members.memory_needs
 
     def init(self, seed: int) -> SEARLState:
         """The state at step 0."""
@@ -233,7 +239,9 @@ class SEARLAgent:
             population, children, self.settings.reset_weights, clock, rng
         )
         last_returns = tuple(mean for mean in evaluation.returns if mean is not None)
-        return SEARLState(replaced, Evaluation.begin(len(children), last_returns)), (event, generation)
+        elite_return = evaluation.returns[int(fitness.argmin())]
+        following = Evaluation.begin(len(children), last_returns, elite_return)
+        return SEARLState(replaced, following), (event, generation)
 
     def policy(
         self, state: SEARLState, observations: np.ndarray, rng: np.random.Generator | None, clock: Clock
@@ -253,7 +261,7 @@ class SEARLAgent:
 
     def report(self, state: SEARLState, clock: Clock) -> Report:
         """The members as they stand, with the returns of the last generation as soon as there was one."""
-        report = self.members.report(state.population, clock)
+        report = self.members.report(state.population, clock)._replace(policy_return=state.evaluation.elite_return)
         returns = state.evaluation.last_returns
         if not returns:
             return report

@@ -17,11 +17,12 @@ class Evaluation(NamedTuple):
     episodes: tuple[int, ...]  # [K] number of these
     unreported: tuple[MemberEvaluation, ...] = ()  # episodes that have not been reported yet
     last_returns: tuple[float, ...] = ()  # mean returns in the previous generation, of those who had any
+    elite_return: float | None = None  # mean return of the elite in the previous generation
 
     @classmethod
-    def begin(cls, size: int, last_returns: tuple[float, ...] = ()) -> Evaluation:
+    def begin(cls, size: int, last_returns: tuple[float, ...] = (), elite_return: float | None = None) -> Evaluation:
         """The beginning of a generation, with the first member's turn."""
-        return cls(0, (0,) * size, (0.0,) * size, (0,) * size, last_returns=last_returns)
+        return cls(0, (0,) * size, (0.0,) * size, (0,) * size, (), last_returns, elite_return)
 
     def with_step(self, member: int) -> Evaluation:
         """After a member chose an action."""

@@ -26,6 +26,7 @@ from adaqn.envs.environments import FinishedEpisode
 from adaqn.errors import CheckpointError
 from adaqn.evolution import Descendant
 from adaqn.hyperparameters import Hyperparameters
+from adaqn.replay.memory import Need
 from adaqn.replay.protocol import Batch
 
 
@@ -57,6 +58,13 @@ class TrialAgent:
     def parameter_bytes(self) -> int:
         """Those of the largest member that the space has, twice: for the current trial and the best one."""
         return 2 * self._agent.parameter_bytes
+
+    @property
+    def memory_needs(self) -> tuple[Need, ...]:
+        """The same, and one update of the current trial."""
+        networks, *others = self._agent.memory_needs
+        twice = "the largest network of the space, once for the current trial and once for the best"
+        return networks._replace(what=twice, size=2 * networks.size), *others
 
     def init(self, seed: int) -> TrialState:
         """The state at step 0: the first trial begins."""
@@ -201,7 +209,10 @@ class TrialAgent:
         if best is not None and best.fitness is not None:
             metrics["search/best_return"] = best.fitness
         number = state.trial.number if best is None else best.number
-        return report._replace(generation=number, metrics=metrics, lines=self._lines(best, clock))
+        fitness = None if best is None else best.fitness
+        return report._replace(
+            generation=number, metrics=metrics, lines=self._lines(best, clock), policy_return=fitness
+        )
 
     def _lines(self, best: TrialEnd | None, clock: Clock) -> tuple[str, ...]:
         """Which trials there will be, or which was the best so far."""

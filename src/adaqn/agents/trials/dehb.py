@@ -8,8 +8,9 @@ from adaqn.agents.core.settings import setting
 from adaqn.agents.trials.settings import TrialSettings
 from adaqn.checks import at_least
 from adaqn.errors import UserError
+from adaqn.limits import TRIALS
 from adaqn.search import DEHB
-from adaqn.search.hyperband import brackets, fidelities
+from adaqn.search.hyperband import Bracket, brackets, fidelities
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +29,17 @@ class DEHBSettings(TrialSettings):
                 f"max_trial_steps must be at least min_trial_steps, which is {self.min_trial_steps}, "
                 f"but got {self.max_trial_steps}"
             )
-        return fidelities(brackets(self.min_trial_steps, self.max_trial_steps, self.eta))[0]
+        first_rungs = [bracket[0].configurations for bracket in self._brackets]
+        if max(first_rungs) > TRIALS:
+            raise UserError(
+                f"a bracket would begin with {max(first_rungs)} trials, but there can be at most {TRIALS}: raise "
+                f"min_trial_steps, {self.min_trial_steps}, or lower max_trial_steps, {self.max_trial_steps}"
+            )
+        return fidelities(self._brackets)[0]
+
+    @property
+    def _brackets(self) -> tuple[Bracket, ...]:
+        return brackets(self.min_trial_steps, self.max_trial_steps, self.eta)
 
     def searcher(self, dimensions: int) -> DEHB:
         """Differential evolution over brackets with these bounds."""

@@ -33,7 +33,6 @@ def search_with(method: type[TrialSettings], base_name: str = "dqn") -> Algorith
         lambda _: (),
         space="required",
         base=base_name,
-        tables=("trials",),
-        sums_up_selections=base.sums_up_selections,
+        traits=base.traits._replace(tables=("trials",), measures_policy=True),
         over=lambda name: search_with(method, name),
     )

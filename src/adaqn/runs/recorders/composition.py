@@ -6,10 +6,11 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from adaqn.checkpoint import CheckpointStore
+from adaqn.exact_file import ExactFile
 from adaqn.runs.checkpointing import Checkpointer
 from adaqn.runs.config import RunConfig
 from adaqn.runs.directory import RunDirectory
-from adaqn.runs.recorders.exact_file import ExactFile
+from adaqn.runs.recorders.best_model import BestModelRecorder
 from adaqn.runs.recorders.exact_tables import (
     EpisodesRecorder,
     EvaluationsRecorder,
@@ -30,16 +31,20 @@ class RunRecorders:
     """Who writes what in one run directory."""
 
     recorders: tuple[Observer, ...]
+    best_model: BestModelRecorder  # one of the recorders; the model to save must be bound to it
+    progress: ProgressRecorder
     checkpointer: Checkpointer
     summary: SummaryWriter
 
     def observers(self, callbacks: Sequence[Observer] = ()) -> list[Observer]:
         """All observers of the run.
 
-        A checkpoint counts on what everybody else did for its step, so it is made after them; the run is
-        finished only when its last checkpoint is there.
+        The metrics of a step have what callbacks recorded in it, so they are logged after them. A checkpoint counts
+        on what everybody else did for its step, so it is made after them; the run is finished only when its last
+        checkpoint is there. What callbacks write to the run directory is exact too.
         """
-        return [*self.recorders, *callbacks, self.checkpointer, self.summary]
+        self.checkpointer.include([file for callback in callbacks for file in callback.exact_files()])
+        return [*self.recorders, *callbacks, self.progress, self.checkpointer, self.summary]
 
 
 def recorders_for(
@@ -50,28 +55,33 @@ def recorders_for(
     wandb_project: str | None = None,
     config: RunConfig | None = None,  # shown by W&B, and checked when a run is resumed
     extra_tables: Collection[str] = (),  # of the algorithm
-    sums_up_selections: bool = False,  # whether a row of selection.csv sums up many target updates
 ) -> RunRecorders:
     """The recorders of a run, new or resumed; intervals are in environment steps."""
     stopwatch = Stopwatch()
     tables: list[ExactRecorder] = [
         EpisodesRecorder(ExactFile(directory.episodes)),
-        SelectionRecorder(ExactFile(directory.selection), sums_up_selections),
+        SelectionRecorder(ExactFile(directory.selection)),
         MembersRecorder(ExactFile(directory.members)),
     ]
     if "evaluations" in extra_tables:
         tables.append(EvaluationsRecorder(ExactFile(directory.evaluations)))
     if "trials" in extra_tables:
         tables.append(TrialsRecorder(ExactFile(directory.trials)))
+    learning_starts = 0 if config is None else getattr(config.settings, "learning_starts", 0)
+    best_model = BestModelRecorder(ExactFile(directory.best_model_table), directory.best_model, learning_starts)
+    tables.append(best_model)
     sinks: list[Sink] = [CsvSink(directory.progress), TensorBoardSink(directory.tensorboard)]
     if wandb_project is not None:
         name = directory.path.resolve().name
         sinks.append(WandbSink(directory.wandb, wandb_project, name, {} if config is None else config.to_dict()))
     return RunRecorders(
-        recorders=(*tables, ProgressRecorder(log_interval, sinks, stopwatch)),
+        recorders=tuple(tables),
+        best_model=best_model,
+        progress=ProgressRecorder(log_interval, sinks, stopwatch),
         checkpointer=Checkpointer(
             CheckpointStore(directory.checkpoint),
             checkpoint_interval,
+            directory,
             [table.file for table in tables],
             stopwatch,
             config,

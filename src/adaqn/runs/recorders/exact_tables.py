@@ -9,7 +9,7 @@ import numpy as np
 
 from adaqn.agents.events import Event, Generation, MemberEvaluation, TargetUpdate, TrialEnd
 from adaqn.evolution import Descendant
-from adaqn.runs.recorders.exact_file import ExactFile
+from adaqn.exact_file import NOTHING, ExactFile
 from adaqn.training.observers import Episode, Observer
 
 if TYPE_CHECKING:
@@ -29,9 +29,11 @@ class ExactRecorder(Observer):
         raise NotImplementedError
 
     def on_start(self, trainer: Trainer) -> None:
-        """Begin the file, unless this is a resumption."""
-        if self.file.size == 0:
+        """Begin the file, or cut off what a killed process wrote to it after the checkpoint."""
+        if self.file.written == NOTHING:
             self.file.append(self.first_line(trainer))
+        else:
+            self.file.cut()
 
     def on_close(self, trainer: Trainer) -> None:
         """Close the file."""
@@ -56,14 +58,10 @@ class SelectionRecorder(ExactRecorder):
     Where a row sums up many target updates, it also has the share of them in which each member was chosen.
     """
 
-    def __init__(self, file: ExactFile, sums_up: bool = False) -> None:
-        super().__init__(file)
-        self._sums_up = sums_up
-
     def first_line(self, trainer: Trainer) -> str:
         """The header."""
         members = range(len(trainer.report().members))
-        names = ("loss", "acted", "selected") if self._sums_up else ("loss", "acted")
+        names = ("loss", "acted", "selected") if trainer.traits.sums_up_selections else ("loss", "acted")
         return ",".join(["step", "target", *(f"{name}_{k}" for name in names for k in members)]) + "\n"
 
     def on_event(self, trainer: Trainer, event: Event) -> None:

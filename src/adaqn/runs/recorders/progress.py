@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from adaqn.agents.events import Event, PolicyEvaluation
 from adaqn.compilation import compile_seconds
+from adaqn.errors import OutputFault
 from adaqn.runs.recorders.stopwatch import Stopwatch
 from adaqn.training.callbacks import crossed
 from adaqn.training.observers import Observer
@@ -25,7 +28,7 @@ class Sink(Protocol):
         ...
 
     def write(self, step: int, metrics: Metrics) -> None:
-        """Take the metrics of one step; steps ascend."""
+        """Take the metrics of one step; steps ascend. An OutputFault, as from the others, means to do without it."""
         ...
 
     def close(self) -> None:
@@ -34,11 +37,14 @@ class Sink(Protocol):
 
 
 class ProgressRecorder(Observer):
-    """Reads the metrics whenever a multiple of `interval` environment steps was crossed, and at the end."""
+    """Reads the metrics whenever a multiple of `interval` environment steps was crossed, and at the end.
+
+    An evaluation is logged at its own step, as Stable-Baselines3 does.
+    """
 
     def __init__(self, interval: int, sinks: Sequence[Sink], stopwatch: Stopwatch | None = None) -> None:
         self._interval = interval
-        self._sinks = tuple(sinks)
+        self._sinks = list(sinks)
         self._stopwatch = stopwatch or Stopwatch()
         self._seen = 0  # the last step that was looked at
         self._logged = 0
@@ -49,8 +55,8 @@ class ProgressRecorder(Observer):
         step = trainer.clock.step
         self._seen = self._logged = step
         self._start = (step, self._stopwatch.elapsed)
-        for sink in self._sinks:
-            sink.open(step)
+        self._tell(lambda sink: sink.open(step))
+        trainer.logger.reserve(self._metrics(trainer))
 
     def on_step(self, trainer: Trainer) -> None:
         """Log if it is time."""
@@ -59,21 +65,39 @@ class ProgressRecorder(Observer):
             self._log(trainer)
         self._seen = step
 
+    def on_event(self, trainer: Trainer, event: Event) -> None:
+        """Log an evaluation."""
+        if isinstance(event, PolicyEvaluation):
+            metrics = {
+                "time/total_timesteps": event.step,
+                "eval/mean_reward": event.mean,
+                "eval/mean_ep_length": event.mean_length,
+            }
+            for sink in self._sinks:
+                sink.write(event.step, metrics)
+
     def on_finish(self, trainer: Trainer) -> None:
         """Log the end, unless it was logged as a step."""
-        if self._logged != trainer.clock.step:
+        if self._logged != trainer.clock.step or trainer.logger.waits:
             self._log(trainer)
 
     def on_close(self, trainer: Trainer) -> None:
         """Close the sinks."""
-        for sink in self._sinks:
-            sink.close()
+        self._tell(lambda sink: sink.close())
 
     def _log(self, trainer: Trainer) -> None:
         self._logged = trainer.clock.step
-        metrics = self._metrics(trainer)
-        for sink in self._sinks:
-            sink.write(trainer.clock.step, metrics)
+        metrics = {**self._metrics(trainer), **trainer.logger.take()}
+        self._tell(lambda sink: sink.write(trainer.clock.step, metrics))
+
+    def _tell(self, act: Callable[[Sink], None]) -> None:
+        """Do something with every sink, and without those that fail from then on: a run does not depend on them."""
+        for sink in tuple(self._sinks):
+            try:
+                act(sink)
+            except OutputFault as fault:
+                self._sinks.remove(sink)
+                warnings.warn(f"{fault}; the run goes on without it", RuntimeWarning, stacklevel=4)
 
     def _metrics(self, trainer: Trainer) -> dict[str, float | None]:
         recent, step = trainer.recent_episodes, trainer.clock.step

@@ -1,18 +1,26 @@
-"""Where metrics go: a CSV table, TensorBoard, W&B."""
+"""Where metrics go: a CSV table, TensorBoard, W&B. Each raises an OutputFault, and nothing else, if it fails."""
 
 from __future__ import annotations
 
 import csv
+import inspect
 import io
 import math
+import os
 import secrets
-from collections.abc import Mapping
+import socket
+import struct
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
-from tensorboardX import SummaryWriter
+from tensorboardX.proto.event_pb2 import Event, SessionLog  # type: ignore[import-untyped]
+from tensorboardX.record_writer import masked_crc32c
+from tensorboardX.summary import scalar
 
-from adaqn.errors import UserError
+from adaqn.errors import OutputFault, UserError, write_all, writing
 from adaqn.runs.reading import whole_lines
 from adaqn.runs.recorders.progress import Metrics
 from adaqn.snapshot import replacing
@@ -31,7 +39,7 @@ class CsvSink:
         """Keep the whole rows up to this step."""
         self._tags, rows = self._read()
         if self._tags:
-            self._rewrite([row for row in rows if float(row[STEP_TAG]) <= step])
+            self._rewrite([row for row in rows if _step(row) <= step])
 
     def write(self, step: int, metrics: Metrics) -> None:
         """Append a row; a tag that was not there before becomes a new column of all rows."""
@@ -40,16 +48,20 @@ class CsvSink:
             _, rows = self._read()
             self._tags += new_tags
             self._rewrite(rows)
-        with self._path.open("a", newline="") as file:
+        with writing(self._path), self._path.open("a", newline="") as file:
             file.write(self._lines([{tag: "" if v is None else str(v) for tag, v in metrics.items()}]))
 
     def close(self) -> None:
         """Nothing is held open."""
 
     def _read(self) -> tuple[list[str], list[dict[str, str]]]:
-        reader = csv.DictReader(whole_lines(self._path), restval="")
-        rows = list(reader)
-        return list(reader.fieldnames or []), rows
+        with writing(self._path):
+            reader = csv.DictReader(whole_lines(self._path, errors="replace"), restval="")
+        try:
+            rows = list(reader)
+            return list(reader.fieldnames or []), rows
+        except csv.Error:
+            return [], []
 
     def _rewrite(self, rows: list[dict[str, str]]) -> None:
         with replacing(self._path) as file:
@@ -61,37 +73,76 @@ class CsvSink:
         return text.getvalue()
 
 
+def _step(row: dict[str, str]) -> float:
+    """The step of a row; nothing depends on this table, so that a damaged row is dropped and ends no run."""
+    try:
+        return float(row[STEP_TAG]) if None not in row else math.inf
+    except (KeyError, TypeError, ValueError):
+        return math.inf
+
+
 class TensorBoardSink:
-    """tensorboard/: the same tags as scalars."""
+    """tensorboard/: the same tags as scalars.
+
+    The events are written here and at once. tensorboardX's own writer has a thread for it, which needs semaphores of
+    the system (/dev/shm), and for which training would wait for ever once it died of a full disk.
+    """
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._writer: SummaryWriter | None = None
+        self._file: BinaryIO | None = None
 
     def open(self, step: int) -> None:
         """Begin a new file of events; TensorBoard hides what older ones hold of later steps."""
-        purge_step = step + 1 if step else None
-        self._writer = SummaryWriter(str(self._directory), purge_step=purge_step, flush_secs=10)
+        # Two files that are begun within a second must not have the same name.
+        name = f"events.out.tfevents.{int(time.time())}.{socket.gethostname()}.{os.getpid()}.{step}"
+        with writing(self._directory):
+            self._directory.mkdir(parents=True, exist_ok=True)
+            # Unbuffered: what the system refused must not be tried again when the file is closed.
+            self._file = (self._directory / name).open("wb", buffering=0)
+        events = [Event(file_version="brain.Event:2")]
+        if step:
+            events.append(Event(step=step + 1, session_log=SessionLog(status=SessionLog.START)))
+        self._append(events)
 
     def write(self, step: int, metrics: Metrics) -> None:
-        """Write the scalars; of one that is not finite, tensorboardX would complain on every call."""
-        assert self._writer is not None, "open comes before write"
-        for tag, value in metrics.items():
-            if value is not None and math.isfinite(value):
-                self._writer.add_scalar(tag, value, step)
+        """Write the scalars that are finite."""
+        finite = {tag: value for tag, value in metrics.items() if value is not None and math.isfinite(value)}
+        self._append([Event(step=step, summary=scalar(tag, value)) for tag, value in finite.items()])
 
     def close(self) -> None:
         """Close the file of events."""
-        if self._writer is not None:
-            self._writer.close()
-            self._writer = None
+        file, self._file = self._file, None
+        if file is not None:
+            with writing(self._directory):
+                file.close()
+
+    def _append(self, events: Sequence[Any]) -> None:
+        """Each as a TFRecord: its length, the checksum of that, its bytes, and the checksum of those."""
+        assert self._file is not None, "open comes before write"
+        records = []
+        for event in events:
+            event.wall_time = time.time()
+            data = event.SerializeToString()
+            length = struct.pack("<Q", len(data))
+            records += [length, _checksum(length), data, _checksum(data)]
+        try:
+            with writing(self._directory):
+                write_all(self._file, b"".join(records))
+        except OutputFault:
+            self.close()
+            raise
+
+
+def _checksum(data: bytes) -> bytes:
+    return struct.pack("<I", masked_crc32c(data))
 
 
 class WandbSink:
     """A run of Weights & Biases; the environment variable WANDB_MODE says whether it goes online."""
 
     def __init__(self, directory: Path, project: str, name: str, config: Mapping[str, Any]) -> None:
-        self._wandb = _wandb()  # now, and not after an hour of something else
+        self._wandb = require_wandb()  # now, and not after an hour of something else
         self._directory = directory
         self._project = project
         self._name = name
@@ -101,34 +152,54 @@ class WandbSink:
     def open(self, step: int) -> None:
         """Begin the run, or continue it under the name that it had."""
         identity = self._directory / "run-id"
-        if step == 0 or not identity.exists():
-            self._directory.mkdir(parents=True, exist_ok=True)
-            identity.write_text(secrets.token_hex(4) + "\n")
-        self._run = self._wandb.init(
-            dir=str(self._directory.parent),
-            project=self._project,
-            name=self._name,
-            config=self._config,
-            id=identity.read_text().strip(),
-            resume="allow" if step else None,
-        )
+        with _wandb_faults():
+            if step == 0 or not identity.exists():
+                self._directory.mkdir(parents=True, exist_ok=True)
+                identity.write_text(secrets.token_hex(4) + "\n")
+            self._run = self._wandb.init(
+                dir=str(self._directory.parent),
+                project=self._project,
+                name=self._name,
+                config=self._config,
+                id=identity.read_text().strip(),
+                resume="allow" if step else None,
+            )
 
     def write(self, step: int, metrics: Metrics) -> None:
         """Log what has a value."""
-        self._run.log({tag: value for tag, value in metrics.items() if value is not None}, step=step)
+        with _wandb_faults():
+            self._run.log({tag: value for tag, value in metrics.items() if value is not None}, step=step)
 
     def close(self) -> None:
         """Finish the run."""
-        if self._run is not None:
-            self._run.finish()
-            self._run = None
+        run, self._run = self._run, None
+        if run is not None:
+            with _wandb_faults():
+                run.finish()
 
 
-def _wandb() -> Any:
+def require_wandb() -> Any:
+    """The package, which must be installed, and logged in unless it is not to go online."""
     try:
         import wandb
     except ImportError as error:
         raise UserError(
             "logging to W&B needs the package wandb, which is not installed: pip install adaqn[wandb]"
         ) from error
+    with _wandb_faults():
+        online = wandb.setup().settings.mode in (None, "online", "run")
+        # Older ones can only be asked in a way that asks the user in turn.
+        can_be_asked = "prompt" in inspect.signature(wandb.login).parameters
+        logged_in = not online or not can_be_asked or wandb.login(prompt=False, verify=False)
+    if not logged_in:
+        raise UserError("W&B has no login here: run `wandb login` first, or set WANDB_MODE=offline to log to files")
     return wandb
+
+
+@contextmanager
+def _wandb_faults() -> Iterator[None]:
+    """What W&B raises, of its own and of the network, is one fault here."""
+    try:
+        yield
+    except Exception as error:
+        raise OutputFault(f"cannot log to W&B: {' '.join(str(error).split()) or type(error).__name__}") from error

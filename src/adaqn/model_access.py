@@ -1,0 +1,111 @@
+"""The environment and the replay buffer of a model, with Stable-Baselines3's names for what can be done with them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+
+from adaqn.agents.core.settings import Settings
+from adaqn.envs.environments import Environments
+from adaqn.envs.source import EnvironmentLike, EnvironmentSource
+from adaqn.errors import UserError
+from adaqn.replay.making import make_replay
+from adaqn.replay.protocol import Replay
+from adaqn.runs.replay_file import read_replay, write_replay
+from adaqn.runs.spaces import check_same_spaces, describe_spaces
+from adaqn.training.trainer import Trainer
+
+
+class EnvironmentAndReplay(ABC):
+    """What the public classes offer beside learning and predicting."""
+
+    settings: Any
+    _trainer: Trainer
+    _source: EnvironmentSource
+    _n_envs: int
+    _spaces_only: bool  # loaded without environments, which are made when they are needed
+
+    @abstractmethod
+    def _require_environments(self) -> None:
+        """Make the environments of an agent that was loaded without them."""
+
+    def get_env(self) -> gymnasium.Env[Any, Any]:
+        """The environment that this agent trains in, or the first of several.
+
+        To play in it is to give up the episode that training has under way; `make_env` gives a fresh one.
+        """
+        self._require_environments()
+        return self._trainer.lend()
+
+    def set_env(self, env: EnvironmentLike, force_reset: bool = True) -> None:
+        """Train in another environment with the same spaces from now on, beginning with new episodes.
+
+        `env` is an id, a function or an object, and takes the place of all that the agent was made with: arguments
+        and wrappers too. `force_reset` is there for callers that know SB3; an episode is never continued elsewhere.
+        """
+        if not force_reset:
+            raise UserError("set_env begins new episodes in the new environment: leave force_reset=False out")
+        trainer = self._trainer
+        before = trainer.environments
+        source = EnvironmentSource.of(env)
+        environments = Environments.make(source, self._n_envs)
+        try:
+            check_same_spaces(
+                "this agent",
+                describe_spaces(before.observation_space, before.action_space),
+                describe_spaces(environments.observation_space, environments.action_space),
+            )
+            if environments.frame_stack != before.frame_stack and not self._spaces_only:
+                raise UserError(
+                    f"this agent stores observations of {before.frame_stack} stacked images, "
+                    f"but those of the environment have {environments.frame_stack}"
+                )
+            trainer.set_environments(environments)
+            if self._spaces_only:
+                trainer.enter(environments, replay_for(self.settings, environments))
+                self._spaces_only = False
+        except UserError:
+            environments.close()
+            raise
+        self._source = source
+        before.close()
+
+    def save_replay_buffer(self, path: str | Path) -> Path:
+        """Write the replay buffer to one file of arrays (`.zip` is added); `load_replay_buffer` reads it."""
+        self._require_environments()
+        file = zip_path(path)
+        write_replay(file, self._trainer)
+        return file
+
+    def load_replay_buffer(self, path: str | Path) -> None:
+        """Learn from what `save_replay_buffer` wrote instead of what the buffer holds now.
+
+        The environments must have the same spaces and be as many. A loaded agent then has no need to wait until its
+        buffer is filled again; a fresh one still takes its `learning_starts` steps first.
+        """
+        self._require_environments()
+        trainer = self._trainer
+        filled = replay_for(self.settings, trainer.environments)
+        trainer.set_replay(filled, transitions=read_replay(zip_path(path), trainer, filled))
+
+
+def replay_for(settings: Settings, environments: Environments, capacity: int | None = None) -> Replay:
+    """An empty replay buffer for what an agent sees and does, by default as large as its settings say."""
+    return make_replay(
+        settings.buffer_size if capacity is None else capacity,
+        environments.count,
+        environments.observation_space,
+        environments.action_space,
+        settings.n_steps,
+        environments.frame_stack,
+        padding="zeros",
+    )
+
+
+def zip_path(path: str | Path) -> Path:
+    """The path, with the suffix `.zip` if it has another one or none."""
+    path = Path(path)
+    return path if path.suffix == ".zip" else path.with_name(path.name + ".zip")

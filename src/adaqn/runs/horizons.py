@@ -1,0 +1,58 @@
+"""Runs that get another end than they began with, and the end that schedules "until the end of the run" refer to.
+
+The horizon of a run is a list of (step, end): from this step on, such schedules refer to that end. An extended run
+usually keeps the one it had; if its schedules are stretched, a second entry says from where on.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+from adaqn.checks import count
+from adaqn.errors import UserError
+
+if TYPE_CHECKING:
+    from adaqn.runs.config import RunConfig
+
+Horizons = tuple[tuple[int, int], ...]
+
+
+def horizon_from(given: Any) -> int | Horizons | None:
+    """The horizon of a configuration: None for its steps, one number, or a list of [step, end]."""
+    if given is None:
+        return None
+    if not isinstance(given, list | tuple):
+        return count("horizon", given, low=1)
+    if not given or not all(isinstance(entry, list | tuple) and len(entry) == 2 for entry in given):
+        raise UserError(f"horizon must be one step, or a list of [step, end] pairs, but got {given!r}")
+    entries = tuple((count("a step of horizon", step), count("horizon", end, low=1)) for step, end in given)
+    steps = [step for step, _ in entries]
+    if steps[0] != 0 or steps != sorted(set(steps)):
+        raise UserError(f"the steps of horizon must begin with 0 and ascend, but they are {steps}")
+    return entries[0][1] if len(entries) == 1 else entries
+
+
+def horizons(horizon: Any, steps: int) -> Horizons:
+    """The horizon of a run of so many steps, always as a list."""
+    known = horizon_from(horizon)
+    if known is None:
+        return ((0, steps),)
+    return ((0, known),) if isinstance(known, int) else known
+
+
+def until(entries: Horizons, step: int) -> Horizons:
+    """What a run that has taken so many steps has seen of its horizon."""
+    return tuple(entry for entry in entries if entry[0] <= step)
+
+
+def extended(config: RunConfig, steps: int, done: int, stretch_schedules: bool) -> RunConfig:
+    """The configuration of a run that has taken `done` steps and gets another end."""
+    if steps < done:
+        raise UserError(f"the run has taken {done:,} steps already, so it cannot end at step {steps:,}")
+    seen = horizons(config.horizon, config.steps)
+    if stretch_schedules:
+        # What is due for the last step may be half done, with the end that it had.
+        seen = (*until(seen, done), (done + 1, steps)) if done else ((0, steps),)
+    horizon = None if seen == ((0, steps),) else horizon_from(seen)
+    return dataclasses.replace(config, steps=steps, horizon=horizon)

@@ -1,0 +1,86 @@
+"""A replay buffer as one file of arrays, which is checked against the environment before anything is taken from it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from adaqn.errors import CheckpointError, UserError
+from adaqn.replay.protocol import Replay
+from adaqn.runs.spaces import check_same_spaces, describe_spaces
+from adaqn.snapshot import Snapshot, opened, read_head, read_snapshot, write_snapshot
+from adaqn.training.trainer import Trainer
+
+KIND = "replay"
+
+
+def write_replay(path: Path, trainer: Trainer) -> None:
+    """Write all that the buffer holds; a file of another kind is not overwritten."""
+    if path.exists():
+        try:
+            with opened(path) as archive:
+                read_head(archive, path, KIND)
+        except CheckpointError as error:
+            raise UserError(f"{path} exists already and is no replay buffer: name another file") from error
+    path.parent.mkdir(parents=True, exist_ok=True)
+    replay = trainer.replay
+    rows = replay.rows(replay.oldest, replay.added)
+    write_snapshot(path, Snapshot(rows, {"first": replay.oldest, **_facts(trainer)}), KIND)
+
+
+def read_replay(path: Path, trainer: Trainer, empty: Replay) -> int:
+    """Fill an empty buffer, which may be smaller or larger than the one that was written; says with how much.
+
+    The answer is in transitions, and counts those of the file of which a smaller buffer keeps the newest.
+    """
+    rows, meta = read_snapshot(path, KIND)
+    facts = _facts(trainer)
+    check_same_spaces(str(path), meta.get("spaces"), facts["spaces"])
+    for name in ("environments", "frame_stack"):
+        if meta.get(name) != facts[name]:
+            raise CheckpointError(
+                f"{path} holds steps with {name.replace('_', ' ')} = {meta.get(name)!r}, but here it is {facts[name]}"
+            )
+    first = meta.get("first")
+    if not isinstance(first, int) or isinstance(first, bool) or not 0 <= first < 2**62:
+        raise CheckpointError(f"{path} is damaged: its first row is {first!r}")
+    _check_values(path, rows, trainer)
+    empty.restore(first, rows)
+    # What comes next is a new episode, whatever the rows say.
+    empty.cut(range(trainer.environments.count))
+    # The first frame of an episode belongs to no step.
+    return int(np.count_nonzero(rows["place"])) if "place" in rows else rows["reward"].size
+
+
+def _facts(trainer: Trainer) -> dict[str, Any]:
+    """What rows depend on."""
+    environments = trainer.environments
+    return {
+        "spaces": describe_spaces(environments.observation_space, environments.action_space),
+        "environments": environments.count,
+        "frame_stack": environments.frame_stack,
+    }
+
+
+def _check_values(path: Path, rows: dict[str, np.ndarray], trainer: Trainer) -> None:
+    """Raise for values that no environment with these spaces can have led to."""
+    actions = trainer.environments.action_space
+    low, high = (0, int(actions.n) - 1) if isinstance(actions, gymnasium.spaces.Discrete) else (-1.0, 1.0)
+    bounds: dict[str, tuple[float, float]] = {
+        "action": (low, high),
+        "environment": (0, trainer.environments.count - 1),
+        "place": (0, trainer.environments.frame_stack + 1),
+    }
+    for name, array in rows.items():
+        if array.dtype.kind not in "fiub":
+            raise CheckpointError(f"{path} is damaged: {name} has dtype {array.dtype}, where numbers are expected")
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            raise CheckpointError(f"{path} is damaged: {name} has values that are not finite")
+        if name in bounds and array.size and not (bounds[name][0] <= array.min() and array.max() <= bounds[name][1]):
+            raise CheckpointError(
+                f"{path} is damaged: {name} must be from {bounds[name][0]} to {bounds[name][1]}, "
+                f"but it is from {array.min()} to {array.max()}"
+            )

@@ -1,0 +1,226 @@
+"""How the members of a run did: how often each was selected, and the returns of the episodes in which each acted most.
+
+Both are derived from the exact tables, or from the same rows while the run goes on, so that the console, the picture
+and a resumed run say the same.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adaqn.agents.events import Event, Generation, MemberEvaluation, PolicyEvaluation, TargetUpdate
+from adaqn.runs.reading import Episodes, Evaluations, RunData, read_run
+from adaqn.training.observers import Episode, Observer
+
+if TYPE_CHECKING:
+    from adaqn.training.trainer import Trainer
+
+
+class ActingReturn(NamedTuple):
+    """The episodes in which one member acted most."""
+
+    mean: float | None  # return; None without any
+    episodes: int
+
+
+@dataclass(frozen=True)
+class History:
+    """What is known of K members in n target updates, and of the episodes in which they acted."""
+
+    episodes: Episodes
+    step: NDArray[np.int64]  # [n] of each row of selection.csv
+    acted: NDArray[np.float64]  # [n, K]
+    joined: NDArray[np.int64]  # [K] when the member that is now in each place came there
+    member_evaluations: Evaluations | None  # where members are evaluated one by one
+    environments: int
+    learning_from: int  # the step from which on there is something learned to act with
+    pair: bool  # members train an actor, two of them at a time, and do not act themselves
+
+
+def history_of(run: RunData) -> History:
+    """The history of the members in a run directory."""
+    joined, began = joined_steps(_lineage(run.members), run.selection.loss.shape[1])
+    return History(
+        episodes=run.episodes,
+        step=run.selection.step,
+        acted=run.selection.acted,
+        joined=joined,
+        member_evaluations=run.member_evaluations,
+        environments=int(run.config.get("n_envs") or 1),
+        learning_from=began + _setting(run.config, "learning_starts", 0),
+        pair=run.sums_up_selections,
+    )
+
+
+def acting_returns(history: History) -> list[ActingReturn]:
+    """The returns of the episodes in which each member acted most, of those since it joined and learned. [K]
+
+    Who acted is known from one target update to the next, so episodes that lie between the same two target updates
+    count for the same member. A pair that trains an actor shares its episodes. Where members are evaluated one by one,
+    it is known exactly.
+    """
+    members = len(history.joined)
+    if (evaluated := history.member_evaluations) is not None:
+        since = evaluated.step > history.joined[evaluated.member] if members else np.zeros(0, bool)
+        return [_acting(evaluated.total[since & (evaluated.member == k)]) for k in range(members)]
+    episodes = history.episodes
+    began = episodes.step - episodes.length * history.environments
+    most = _acted_most(history, began)
+    since = np.maximum(history.joined, history.learning_from)
+    return [_acting(episodes.total[most[:, k] & (began >= since[k])]) for k in range(members)]
+
+
+def _acted_most(history: History, began: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Whether each member is the one, or one of the pair, that acted most in each episode. [episodes, K]"""
+    members = len(history.joined)
+    first = history.learning_from if history.pair else 0  # a pair's first row is about the time from there on
+    knots = np.concatenate([[first], history.step])
+    # A pair's row has shares of its updates, the others have counts.
+    amounts = history.acted * np.diff(knots)[:, None] if history.pair else history.acted
+    total = np.concatenate([np.zeros((1, members)), np.cumsum(amounts, axis=0)])
+    acted = np.stack(
+        [np.interp(history.episodes.step, knots, of) - np.interp(began, knots, of) for of in total.T], axis=1
+    )
+    order = np.argsort(-acted, axis=1, kind="stable")[:, : 2 if history.pair else 1]
+    most = np.zeros(acted.shape, bool)
+    np.put_along_axis(most, order, True, axis=1)
+    return most & (acted > 0.0)
+
+
+def _acting(totals: NDArray[np.float64]) -> ActingReturn:
+    return ActingReturn(float(totals.mean()) if len(totals) else None, len(totals))
+
+
+def selected_shares(run: RunData) -> NDArray[np.float64]:
+    """The share of all target updates in which the member that is now in each place was chosen. [K]
+
+    This is what the console shows in the end; with a pair as target the shares add up to 2.
+    """
+    selection, members = run.selection, run.selection.loss.shape[1]
+    if run.sums_up_selections and run.summary is not None:
+        # The updates since the last row are in no table.
+        return np.array([count / max(1, run.summary["updates"]) for count in run.summary["selections"]])
+    joined, began = joined_steps(_lineage(run.members), members)
+    weights = selection_weights(run)
+    counted = (selection.step[:, None] > joined) * selection.selected * weights[:, None]
+    return np.asarray(counted.sum(axis=0) / max(1.0, float(weights[selection.step > began].sum())), np.float64)
+
+
+def selection_weights(run: RunData) -> NDArray[np.float64]:
+    """How many target updates each row of selection.csv tells of. [n]"""
+    step = run.selection.step
+    if not run.sums_up_selections:
+        return np.ones(len(step))
+    frequency = max(1, _setting(run.config, "train_freq", 1))
+    before = np.concatenate([[_setting(run.config, "learning_starts", 0)], step[:-1]])
+    # Every update chooses a pair, and the first row begins where learning does.
+    updates = (step // frequency - before // frequency) * _setting(run.config, "gradient_steps", 1)
+    return updates.astype(np.float64)
+
+
+def joined_steps(
+    lineage: Iterable[tuple[int, Sequence[tuple[Any, Any]]]], members: int
+) -> tuple[NDArray[np.int64], int]:
+    """When the member in each place joined, and when the ensemble, or the trial under way, began. [K]
+
+    The lineage has the step and, for each place, the parent and the mutation of the member, as members.jsonl does.
+    """
+    joined, began = np.zeros(members, np.int64), 0
+    for step, places in lineage:
+        fresh = all(parent is None for parent, _ in places)  # the start of a run, or of a trial
+        began = step if fresh else began
+        for place, (_, mutation) in enumerate(places[:members]):
+            if fresh or mutation is not None:
+                joined[place] = step
+    return joined, began
+
+
+def _lineage(lines: Sequence[Mapping[str, Any]]) -> list[tuple[int, list[tuple[Any, Any]]]]:
+    return [(line["step"], [(m.get("parent"), m.get("mutation")) for m in line["members"]]) for line in lines]
+
+
+def _setting(config: Mapping[str, Any], name: str, default: int) -> int:
+    settings = config.get("settings")
+    value = settings.get(name, default) if isinstance(settings, Mapping) else default
+    return int(value)
+
+
+class HistoryRecorder(Observer):
+    """Collects the history of a run in memory; a resumed run begins with what is in its directory."""
+
+    def __init__(self, directory: Path | None = None, learning_starts: int = 0) -> None:
+        self.last_evaluation: PolicyEvaluation | None = None
+        self._directory = directory
+        self._learning_starts = learning_starts
+        self._members = 0
+        self._episodes: list[Episode] = []
+        self._steps = array("q")
+        self._acted = array("d")
+        self._lineage: list[tuple[int, list[tuple[Any, Any]]]] = []
+        self._member_evaluations: list[MemberEvaluation] = []
+
+    def on_start(self, trainer: Trainer) -> None:
+        """Take over what a run did before it was resumed."""
+        self._members = len(trainer.report().members)
+        if self._directory is None or trainer.clock.step == 0:
+            return
+        run = read_run(self._directory)
+        self._episodes = [Episode(*row) for row in zip(*(column.tolist() for column in run.episodes), strict=True)]
+        self._steps.extend(run.selection.step.tolist())
+        self._acted.extend(run.selection.acted.ravel().tolist())
+        self._lineage = _lineage(run.members)
+        if (evaluated := run.member_evaluations) is not None:
+            rows = zip(*(column.tolist() for column in evaluated), strict=True)
+            self._member_evaluations = [MemberEvaluation(*row) for row in rows]
+        if len(run.evaluations.step):
+            last = run.evaluations.step == run.evaluations.step[-1]
+            returns, lengths = run.evaluations.total[last].tolist(), run.evaluations.length[last].tolist()
+            self.last_evaluation = PolicyEvaluation(int(run.evaluations.step[-1]), tuple(returns), tuple(lengths))
+
+    def on_episode(self, trainer: Trainer, episode: Episode) -> None:
+        """Note an episode."""
+        self._episodes.append(episode)
+
+    def on_event(self, trainer: Trainer, event: Event) -> None:
+        """Note who acted, who joined and what was evaluated."""
+        if isinstance(event, TargetUpdate):
+            self._steps.append(event.step)
+            self._acted.extend(event.acted)
+        elif isinstance(event, Generation):
+            self._lineage.append((event.step, [(m.parent, m.mutation) for m in event.members]))
+        elif isinstance(event, MemberEvaluation):
+            self._member_evaluations.append(event)
+        elif isinstance(event, PolicyEvaluation):
+            self.last_evaluation = event
+
+    def history(self, trainer: Trainer) -> History:
+        """All of it so far."""
+        one_by_one = "evaluations" in trainer.traits.tables
+        joined, began = joined_steps(self._lineage, self._members)
+        return History(
+            episodes=Episodes(*_columns(self._episodes, (np.int64, np.float64, np.int64))),
+            step=np.array(self._steps, np.int64),
+            acted=np.array(self._acted, np.float64).reshape(-1, self._members),
+            joined=joined,
+            member_evaluations=Evaluations(
+                *_columns(self._member_evaluations, (np.int64, np.int64, np.int64, np.float64, np.int64))
+            )
+            if one_by_one
+            else None,
+            environments=trainer.environments.count,
+            learning_from=began + self._learning_starts,
+            pair=trainer.traits.sums_up_selections,
+        )
+
+
+def _columns(rows: Sequence[tuple[Any, ...]], types: Sequence[type]) -> list[NDArray[Any]]:
+    """The rows as one array for each column."""
+    columns = zip(*rows, strict=True) if rows else [()] * len(types)
+    return [np.array(column, kind) for column, kind in zip(columns, types, strict=True)]

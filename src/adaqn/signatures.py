@@ -1,0 +1,171 @@
+"""What each public class can be given, for editors and for `help`: the settings of its algorithm with their types.
+
+An editor reads the typed dictionaries, and `inspect.signature` the defaults from the settings classes themselves; a
+test holds the two together.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypedDict
+
+from adaqn.agents.core.population import Scheduled
+from adaqn.agents.registry import Algorithm
+from adaqn.space import SearchSpace
+
+
+class RunArguments(TypedDict, total=False):
+    """What every class takes beside the environment and the members."""
+
+    space: SearchSpace | str | Mapping[str, Any] | None
+    schedule: Sequence[Scheduled | Mapping[str, Any]] | str | Path | None
+    base: str | None
+    seed: int
+    n_envs: int
+    env_kwargs: Mapping[str, Any] | None
+    wrappers: Sequence[Any]
+    imports: Sequence[str]
+
+
+class OneKindArguments(TypedDict, total=False):
+    """Hyperparameters in Stable-Baselines3's words, for the classes with one kind of member."""
+
+    learning_rate: float | None
+    policy_kwargs: Mapping[str, Any] | None
+
+
+class EvolutionArguments(TypedDict, total=False):
+    """The fields of `EvolutionSettings`."""
+
+    population: int
+    generation_interval: int
+    exploit: str
+    mutations: Sequence[str]
+    reset_weights: bool
+
+
+class SelectionArguments(EvolutionArguments, total=False):
+    """The fields of `SelectionSettings`."""
+
+    behaviour_initial_eps: float
+    behaviour_final_eps: float
+    behaviour_steps: int | None
+    selection: str
+    selection_temperature: float
+    behaviour: str | None
+
+
+class CommonArguments(TypedDict, total=False):
+    """The fields of `Settings`."""
+
+    gamma: float
+    learning_starts: int
+    buffer_size: int
+    batch_size: int
+    train_freq: int
+    n_steps: int
+
+
+class PlainDQNArguments(CommonArguments, total=False):
+    """The fields of `PlainDQNSettings`."""
+
+    gradient_steps: int
+    target_update_interval: int
+    exploration_initial_eps: float
+    exploration_final_eps: float
+    exploration_steps: int
+    double_q: bool
+
+
+class DQNArguments(RunArguments, PlainDQNArguments, SelectionArguments, total=False):
+    """The fields of `DQNSettings`."""
+
+
+class OneDQNArguments(DQNArguments, OneKindArguments, total=False):
+    """What `DQN` takes."""
+
+
+class ActorArguments(CommonArguments, total=False):
+    """The fields of `ActorSettings`."""
+
+    gradient_steps: int
+    policy_delay: int
+    tau: float
+    actor_hidden: str
+    actor_activation: str
+    actor_optimizer: str
+    actor_learning_rate: float
+    selection_interval: int
+
+
+class SACArguments(RunArguments, ActorArguments, SelectionArguments, total=False):
+    """The fields of `SACSettings`."""
+
+    ent_coef: str | float
+    target_entropy: str | float
+
+
+class OneSACArguments(SACArguments, OneKindArguments, total=False):
+    """What `SAC` takes."""
+
+
+class TD3Arguments(RunArguments, ActorArguments, SelectionArguments, total=False):
+    """The fields of `TD3Settings`."""
+
+    action_noise: float
+    target_policy_noise: float
+    target_noise_clip: float
+
+
+class OneTD3Arguments(TD3Arguments, OneKindArguments, total=False):
+    """What `TD3` takes."""
+
+
+class SEARLArguments(RunArguments, CommonArguments, EvolutionArguments, total=False):
+    """The fields of `SEARLSettings`."""
+
+    target_update_interval: int
+
+
+class TrialArguments(RunArguments, PlainDQNArguments, total=False):
+    """The fields of `TrialSettings`."""
+
+    epoch_steps: int
+    keep_replay: bool
+
+
+class RandomSearchArguments(TrialArguments, total=False):
+    """The fields of `RandomSearchSettings`."""
+
+    trial_steps: int
+
+
+class DEHBArguments(TrialArguments, total=False):
+    """The fields of `DEHBSettings`."""
+
+    min_trial_steps: int
+    max_trial_steps: int
+    eta: int
+
+
+def signature_of(init: Any, algorithm: Algorithm) -> inspect.Signature:
+    """The signature of a class: that of `Model.__init__` with the algorithm's settings in place of `**settings`."""
+    own = [p for p in inspect.signature(init).parameters.values() if p.kind is not p.VAR_KEYWORD][1:]  # without self
+    settings = [
+        inspect.Parameter(
+            f.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=algorithm.overrides.get(f.name, f.default),
+            annotation=f.type,
+        )
+        for f in dataclasses.fields(algorithm.settings)
+    ]
+    if algorithm.copies is not None:
+        settings += [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=hint.__forward_arg__)
+            for name, hint in OneKindArguments.__annotations__.items()
+        ]
+    return inspect.Signature([*own, *settings])
