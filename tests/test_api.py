@@ -158,8 +158,8 @@ def test_run_dir_is_written_and_not_overwritten(tmp_path: Path) -> None:
     AdaDQN("CartPole-v1", SMALL, **QUICK).learn(300, run_dir=tmp_path / "run")
     names = {path.name for path in (tmp_path / "run").iterdir()}
     assert names == {
-        "config.yaml", "episodes.csv", "selection.csv", "members.jsonl", "progress.csv",
-        "tensorboard", "checkpoint", "summary.json",
+        "config.yaml", "episodes.csv", "selection.csv", "members.jsonl", "best_model.csv", "best_model.zip",
+        "progress.csv", "tensorboard", "checkpoint", "summary.json",
     }  # fmt: skip
     again = AdaDQN("CartPole-v1", SMALL, **QUICK)
     with pytest.raises(UserError, match="is not empty"):
