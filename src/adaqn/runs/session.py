@@ -65,8 +65,7 @@ class RunSession:
         text = config.to_yaml().encode()
         # Before there is a directory that would be in the way of a second try.
         _require_memory(config, trainer)
-        if config.wandb_project is not None:
-            require_wandb()
+        _require_wandb(config)
         directory = RunDirectory.create(path, force)
         with replacing(directory.config) as file:
             file.write(text)
@@ -103,6 +102,8 @@ class RunSession:
         assert self._recorders is not None, "only a run with a directory can be restored"
         if self._extends:
             _require_memory(self.config, self.trainer)
+        if not self.finished:
+            _require_wandb(self.config)
         self._recorders.checkpointer.restore(self.trainer, self._begin_extension, self.finished)
         if self.finished:
             self.trainer.run(self.trainer.clock.step)  # the last updates, which the checkpoint comes before
@@ -184,6 +185,11 @@ class RunSession:
                 )
             ]
         return [ProgressLine(self.config.steps)] if self._output.progress_bar else [DivergenceWarning()]
+
+
+def _require_wandb(config: RunConfig) -> None:
+    if config.wandb_project is not None:
+        require_wandb()
 
 
 def _require_memory(config: RunConfig, trainer: Trainer) -> None:
