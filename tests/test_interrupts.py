@@ -12,7 +12,7 @@ import pytest
 
 from adaqn import AdaDQN, Hyperparameters
 from adaqn.cli import main
-from adaqn.training.callbacks import EvalCallback
+from adaqn.training.callbacks import BaseCallback, EvalCallback
 from adaqn.training.trainer import Trainer
 
 QUICK: dict[str, Any] = {
@@ -108,6 +108,22 @@ def test_an_evaluation_can_be_interrupted_again_when_it_is_made_again(whole: Pat
                 AdaDQN.resume(run_dir, callback=evaluation(run_dir, env))
             else:
                 agent().learn(STEPS, run_dir=run_dir, callback=evaluation(run_dir, env))
+    AdaDQN.resume(run_dir, callback=evaluation(run_dir))
+    assert contents(run_dir) == contents(whole)
+
+
+def test_an_evaluation_that_was_made_again_just_before_a_kill_is_not_logged_twice(whole: Path, tmp_path: Path) -> None:
+    run_dir = tmp_path / "run"
+    with pytest.raises(SystemExit):
+        agent().learn(STEPS, run_dir=run_dir, callback=evaluation(run_dir, Interrupting(signal.SIGTERM, 3)))
+
+    class Killed(BaseCallback):
+        def _on_training_start(self) -> None:
+            raise RuntimeError("killed")
+
+    with pytest.raises(RuntimeError, match="killed"):
+        AdaDQN.resume(run_dir, callback=[evaluation(run_dir), Killed()])
+    assert (run_dir / "evaluations.csv").read_text().count("\n70,") == 2
     AdaDQN.resume(run_dir, callback=evaluation(run_dir))
     assert contents(run_dir) == contents(whole)
 

@@ -81,8 +81,7 @@ class RunSession:
         """
         text = config.to_yaml().encode()
         _require_memory(config, trainer)  # before there is a directory that would be in the way of a second try
-        if config.wandb_project is not None:
-            require_wandb()
+        _require_wandb(config)
         directory = RunDirectory(path)
         session = cls(config, trainer, output, directory)
         assert session._recorders is not None
@@ -135,6 +134,7 @@ class RunSession:
             return
         if self._extends:
             _require_memory(self.config, self.trainer)
+        _require_wandb(self.config)
         with self._locked():
             self.directory.require_no_links()
             self._recorders.checkpointer.restore(self.trainer, self._begin_extension)
@@ -244,6 +244,11 @@ class RunSession:
                 )
             ]
         return [ProgressLine(self.config.steps)] if self._output.progress_bar else [DivergenceWarning()]
+
+
+def _require_wandb(config: RunConfig) -> None:
+    if config.wandb_project is not None:
+        require_wandb()
 
 
 def _require_memory(config: RunConfig, trainer: Trainer) -> None:

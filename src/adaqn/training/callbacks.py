@@ -122,8 +122,10 @@ class EvalCallback(BaseCallback):
         if self.eval_env is None:
             self.eval_env = self.model.make_env()
         if self._log is not None:
+            # An evaluation that is to be made again may have been made since, by a process that was killed after it.
+            step = self.num_timesteps - (self._name in self.trainer.postponed)
             # A resumed run must not take a worse policy for its best one.
-            self.best_mean_reward = max([self.best_mean_reward, *self._log.open(self.num_timesteps)])
+            self.best_mean_reward = max([self.best_mean_reward, *self._log.open(step)])
 
     def _on_step(self) -> bool:
         if not crossed(self.eval_freq, self._evaluated, self.num_timesteps):

@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 from tensorboardX.record_writer import masked_crc32c
 
+from adaqn import AdaDQN, Hyperparameters
 from adaqn.errors import UserError
 from adaqn.runs.recorders.progress import ProgressRecorder
-from adaqn.runs.recorders.sinks import CsvSink, TensorBoardSink, WandbSink
+from adaqn.runs.recorders.sinks import CsvSink, TensorBoardSink, WandbSink, require_wandb
 
 
 def csv_text(path: Path) -> list[str]:
@@ -92,10 +93,10 @@ def test_tensorboard_of_a_resumed_run_hides_later_steps(tmp_path: Path) -> None:
     assert starts == [21]
 
 
-def test_wandb_that_is_not_installed_is_told_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wandb_that_is_not_installed_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "wandb", None)
     with pytest.raises(UserError, match=r"not installed: pip install adaqn\[wandb\]"):
-        WandbSink(tmp_path / "wandb", "project", "name", {})
+        require_wandb()
 
 
 class FakeWandb:
@@ -124,15 +125,14 @@ class FakeWandb:
         self.calls.append("finish")
 
 
-def test_wandb_without_a_login_is_told_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wandb_without_a_login_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     fake = FakeWandb()
     monkeypatch.setitem(sys.modules, "wandb", fake)
     fake.logged_in = False
     with pytest.raises(UserError, match=r"W&B has no login here: run `wandb login` first, or set WANDB_MODE=offline"):
-        WandbSink(tmp_path / "wandb", "project", "name", {})
+        require_wandb()
     fake.mode = "offline"
-    WandbSink(tmp_path / "wandb", "project", "name", {})
-    assert fake.calls == []
+    assert require_wandb() is fake and fake.calls == []
 
 
 def test_wandb_itself_without_a_login(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,6 +149,21 @@ def test_wandb_itself_without_a_login(tmp_path: Path, monkeypatch: pytest.Monkey
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1].startswith("adaqn: W&B has no login here")
     assert not (tmp_path / "run").exists()
+
+
+def test_a_run_that_was_logged_to_wandb_can_be_looked_at_without_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake = FakeWandb()
+    monkeypatch.setitem(sys.modules, "wandb", fake)
+    model = AdaDQN("CartPole-v1", [Hyperparameters(hidden=(8,))], learning_starts=50)
+    model.learn(120, run_dir=tmp_path / "run", wandb_project="p")
+    assert fake.calls[-1] == "finish"
+    fake.logged_in = False
+    assert AdaDQN.from_run(tmp_path / "run").num_timesteps == AdaDQN.resume(tmp_path / "run").num_timesteps == 120
+    with pytest.raises(UserError, match="W&B has no login here"):
+        AdaDQN.resume(tmp_path / "run", steps=200)
+    assert (tmp_path / "run/summary.json").exists()
 
 
 @pytest.mark.parametrize("call", ["init", "log", "finish"])

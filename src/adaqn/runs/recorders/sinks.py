@@ -142,7 +142,6 @@ class WandbSink:
     """A run of Weights & Biases; the environment variable WANDB_MODE says whether it goes online."""
 
     def __init__(self, directory: Path, project: str, name: str, config: Mapping[str, Any]) -> None:
-        self._wandb = require_wandb()  # now, and not after an hour of something else
         self._directory = directory
         self._project = project
         self._name = name
@@ -151,12 +150,12 @@ class WandbSink:
 
     def open(self, step: int) -> None:
         """Begin the run, or continue it under the name that it had."""
-        identity = self._directory / "run-id"
+        wandb, identity = require_wandb(), self._directory / "run-id"
         with _wandb_faults():
             if step == 0 or not identity.exists():
                 self._directory.mkdir(parents=True, exist_ok=True)
                 identity.write_text(secrets.token_hex(4) + "\n")
-            self._run = self._wandb.init(
+            self._run = wandb.init(
                 dir=str(self._directory.parent),
                 project=self._project,
                 name=self._name,
@@ -179,7 +178,10 @@ class WandbSink:
 
 
 def require_wandb() -> Any:
-    """The package, which must be installed, and logged in unless it is not to go online."""
+    """The package, which must be installed, and logged in unless it is not to go online.
+
+    Asked before a run is made or resumed, so that nothing is in the way of a second try.
+    """
     try:
         import wandb
     except ImportError as error:
