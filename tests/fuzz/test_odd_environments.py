@@ -168,7 +168,10 @@ def test_a_step_that_fails(odd: dict[str, Any], policy: Model) -> None:
 
 @pytest.mark.parametrize("error", [RuntimeError("closed"), OSError(5, "gone"), ValueError("two\nlines")], ids=repr)
 def test_a_close_that_raises_costs_nothing(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(gymnasium.registry, "Odd-v0", EnvSpec("Odd-v0", lambda: Odd(close=error)))
+    def made() -> Odd:
+        return Odd(close=error)
+
+    monkeypatch.setitem(gymnasium.registry, "Odd-v0", EnvSpec("Odd-v0", made))  # pyright: ignore[reportArgumentType]
     assert outcome(lambda: AdaDQN("Odd-v0", **SETTINGS).trainer.environments.close()) is None
 
 
