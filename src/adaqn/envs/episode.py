@@ -92,8 +92,8 @@ class RunningEpisode:
         expected = (recorded.length, *self._actions.shape[1:])
         if recorded.actions.shape != expected or recorded.actions.dtype != self._actions.dtype:
             raise CheckpointError(
-                f"the recorded actions have shape {recorded.actions.shape} and dtype {recorded.actions.dtype}, which "
-                f"are not {recorded.length} actions of {self._label}"
+                f"the recorded actions have dtype {recorded.actions.dtype} and shape {recorded.actions.shape}, "
+                f"which are not {recorded.length} actions of {self._label}"
             )
         self.begin(recorded.seed, observations, row)
         for action in recorded.actions:
