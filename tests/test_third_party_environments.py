@@ -106,13 +106,17 @@ def test_what_each_sentence_advises_leads_to_a_run(
     assert (config["imports"], config["wrappers"]) == ([package], [FLATTEN])
     # In a new process the run knows by itself what to import.
     forget(monkeypatch)
-    assert main(["evaluate", str(run), "--episodes", "2", "--video", str(tmp_path / "film.gif")]) == 0
+    evaluate = ["evaluate", str(run), "--episodes", "2", "--video", str(tmp_path / "film.gif")]
+    assert f"imports '{package}', which can execute anything" in sentence(capsys, *evaluate)
+    assert main([*evaluate, "--trust-env"]) == 0
     assert "over 2 episodes" in capsys.readouterr().out and (tmp_path / "film.gif").stat().st_size > 100
     forget(monkeypatch)
     again = tmp_path / "again"
     assert main(["train", "--config", str(run / "config.yaml"), "--quiet", "--run-dir", str(again)]) == 0
     assert (again / "episodes.csv").read_bytes() == (run / "episodes.csv").read_bytes()
     assert (again / "config.yaml").read_bytes() == (run / "config.yaml").read_bytes()
+    forget(monkeypatch)
+    assert main(["evaluate", str(run), "--episodes", "1", "--import", package]) == 0, "who names it trusts it"
 
 
 def test_wrappers_in_yaml_have_arguments_and_change_what_is_learned_from(package: str, tmp_path: Path) -> None:
@@ -232,7 +236,9 @@ def test_wrappers_in_python_are_saved_with_the_agent(package: str, tmp_path: Pat
     wrappers = [gymnasium.wrappers.FlattenObservation]
     model = DQN(f"{package}:Corridor-v0", [{"hidden": [8]}], wrappers=wrappers, env_kwargs={"length": 7})
     loaded = Model.load(model.save(tmp_path / "agent"))
-    env = loaded.make_env()
+    with pytest.raises(UserError, match=f"imports '{package}', which can execute anything"):
+        loaded.make_env()
+    env = Model.load(tmp_path / "agent", trust_env=True).make_env()
     assert isinstance(env, gymnasium.wrappers.FlattenObservation) and env.get_wrapper_attr("length") == 7
     # Given another environment, the wrappers go around that one; its arguments were those of the id.
     mine = gymnasium.make(f"{package}:Corridor-v0")

@@ -265,7 +265,7 @@ class Model(EnvironmentAndReplay):
         if not self._source.repeatable:
             raise UserError(
                 "this agent was made with an environment object, which cannot be made a second time; pass another "
-                "one of its kind with env=, for evaluations with eval_env="
+                "one of its kind with env= (on the command line --env ID), for evaluations with eval_env="
             )
         if self._not_trusted is not None:
             require_trust(self._source, self._not_trusted)
@@ -562,7 +562,8 @@ def open_run(
     file = RunDirectory.open(path).config
     values, extends = read_config(file), False
     if not trust_env:
-        require_trust(_named_by_file(values, env), str(file))  # before the shape of its observations is asked for
+        # Before the shape of its observations is asked for.
+        require_trust(_named_by_file(values, env), str(file), _named_by_user(env))
     shape = env.observation_space.shape if isinstance(env, gymnasium.Env) else None
     config = RunConfig.from_dict(values, str(file), shape)
     if steps is not None:
@@ -581,6 +582,10 @@ def _named_by_file(values: Mapping[str, Any], env: EnvironmentLike | Environment
     return EnvironmentSource.of(
         identifier if isinstance(identifier, str) else "", None, wrappers, values.get("imports")
     )
+
+
+def _named_by_user(env: EnvironmentLike | EnvironmentOverride | None) -> tuple[str, ...]:
+    return tuple(env.imports) if isinstance(env, EnvironmentOverride) else ()
 
 
 def _leave_if_interrupted(trainer: Trainer) -> None:
@@ -607,7 +612,7 @@ def _without_environment(
         config = RunConfig.from_dict(values, source, observations.shape)
         if env is not None and env != EnvironmentOverride():
             if not trust_env:
-                require_trust(_named_by_file(values, env), source)
+                require_trust(_named_by_file(values, env), source, _named_by_user(env))
             model = Model.from_config(config, env)
             check_same_spaces(source, spaces, describe_spaces(model.observation_space, model.action_space))
             return model

@@ -190,7 +190,7 @@ def _run(session: RunSession, model: Model) -> int:
 def _with_flags(base: dict[str, Any], flags: dict[str, Any]) -> dict[str, Any]:
     """The values of the file with the flags over them."""
     values = dict(base)
-    settings = {f.name for f in dataclasses.fields(algorithm(base["algo"]).settings)}
+    settings = {f.name for f in dataclasses.fields(algorithm(base["algo"], base.get("base")).settings)}
     values["settings"] = {**base["settings"], **{n: v for n, v in flags.items() if n in settings}}
     values |= {name: value for name, value in flags.items() if name in _RUN_FLAGS}
     if "env_kwargs" in flags:

@@ -43,7 +43,7 @@ class EvolutionArguments(TypedDict, total=False):
     population: int
     generation_interval: int
     exploit: str
-    mutations: Sequence[str]
+    mutations: tuple[str, ...]
     reset_weights: bool
 
 

@@ -18,7 +18,8 @@ _FLATTENED = (
 def require_box_observations(space: spaces.Space[Any]) -> spaces.Box:
     """The space as a Box of numbers, which is the only kind of observation that a network takes."""
     if not isinstance(space, spaces.Box):
-        hint = f"; {_FLATTENED.format(what='a Box of it')}" if space.is_np_flattenable else ""
+        flattens = isinstance(space, spaces.Space) and space.is_np_flattenable  # an environment may have none at all
+        hint = f"; {_FLATTENED.format(what='a Box of it')}" if flattens else ""
         raise UserError(f"the observation space must be a Box, but it is a {_kind(space)}{hint}")
     if 0 in space.shape:
         raise UserError(f"observations must have at least one number, but their shape is {space.shape}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 import gymnasium
@@ -29,13 +30,16 @@ class SpacesOnly(gymnasium.Env[Any, Any]):
         self.reset()
 
 
-def require_trust(environment: EnvironmentSource, source: str) -> None:
-    """Refuse to make the environment that a file names if that imports modules, which can execute anything."""
+def require_trust(environment: EnvironmentSource, source: str, named_by_user: Sequence[str] = ()) -> None:
+    """Refuse to make the environment that a file names if that imports modules, which can execute anything.
+
+    Modules that the user names too are trusted.
+    """
     modules = list(environment.foreign_modules)
     if (environment.id or "").startswith(_ADAPTERS):
         modules.append("gym")
-    if modules:
-        names = ", ".join(map(repr, modules))
+    if asked := [module for module in modules if module not in named_by_user]:
+        names = ", ".join(map(repr, asked))
         raise UserError(
             f"making the environment that {source} names imports {names}, which can execute anything: "
             f"give trust_env=True (--trust-env on the command line) if you trust it, or an environment with env="

@@ -226,7 +226,9 @@ class EnsembleAgent(ABC, Generic[Learning, Programs]):
         members = members_from(meta["members"])
         held, least = sum(array.nbytes for array in arrays.values()), self._least_bytes(members)
         if held < least:  # asked before room is made for so many parameters
-            raise CheckpointError(f"the saved state has {held:,} bytes, but its members have {least:,} of parameters")
+            raise CheckpointError(
+                f"the saved state has no arrays for its members: they are {held:,} bytes, and the parameters {least:,}"
+            )
         learning = state_from_arrays(self.start(members, seed=0), arrays)
         return AgentState(members, learning, count("the saved generation", meta["generation"]))
 
