@@ -55,9 +55,11 @@ def halve(path: Path) -> None:
 
 
 def edit(path: Path) -> None:
-    """Another digit in the last line but one of half of the file: lines and length stay."""
+    """Another digit, or a letter of a header alone, in the first half of the file: lines and length stay."""
     data = bytearray(path.read_bytes())
-    where = max(position for position in range(len(data) // 2) if chr(data[position]).isdigit())
+    half = range(len(data) // 2)
+    digits = [position for position in half if chr(data[position]).isdigit()]
+    where = max(digits or [position for position in half if chr(data[position]).isalpha()])
     data[where] = ord("7") if data[where] != ord("7") else ord("3")
     path.write_bytes(data)
 

@@ -15,7 +15,7 @@ import pytest
 from adaqn.agents.events import PolicyEvaluation, TargetUpdate
 from adaqn.agents.protocol import Clock
 from adaqn.errors import UserError
-from adaqn.exact_file import ExactFile
+from adaqn.exact_file import ExactFile, Written
 from adaqn.runs.reading import BestModel, read_best_model
 from adaqn.runs.recorders.best_model import BestModelRecorder
 from adaqn.training.observers import Episode
@@ -141,9 +141,11 @@ def test_a_run_too_short_to_judge_keeps_its_last_model(episodes: int, row: str, 
 
 
 def test_anything_is_better_than_a_return_that_is_not_known(tmp_path: Path) -> None:
-    (tmp_path / "best_model.csv").write_text("step,return,judged_by\n300,nan,training\n")
+    text = "step,return,judged_by\n300,nan,training\n"
+    (tmp_path / "best_model.csv").write_text(text)
     trainer = make_trainer()
     recorder = make_recorder(tmp_path, trainer)
+    recorder.file.resume(Written.of(text.encode()))
     recorder.on_start(trainer)
     assert recorder.best is not None and math.isnan(recorder.best.total)
     go(recorder, trainer, {0: -7.0}, until=1_000)
