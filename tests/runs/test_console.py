@@ -17,7 +17,7 @@ from rich.console import Console
 
 from adaqn.agents.events import PolicyEvaluation, TargetUpdate
 from adaqn.agents.protocol import Clock, MemberReport, Report
-from adaqn.agents.registry import NO_TRAITS
+from adaqn.agents.registry import NO_TRAITS, Traits
 from adaqn.hyperparameters import Convolution, Hyperparameters, grid
 from adaqn.runs.console import ConsoleReporter, Memory, ProgressLine, bytes_label, duration_label
 from adaqn.runs.reading import BestModel
@@ -99,7 +99,8 @@ def go(trainer: Any, observer: Observer, until: int = 1000) -> None:
             trainer.recent_episodes.append(Episode(trainer.clock.step, 5.0 * trainer.episodes, 1))
             observer.on_episode(trainer, trainer.recent_episodes[-1])
         if trainer.clock.step == 600:
-            acted = (1, 0, 3, 2, *[0] * len(trainer.agent.reports))[: len(trainer.agent.reports)]
+            members = len(trainer.report().members)
+            acted = (1, 0, 3, 2, *[0] * members)[:members]
             observer.on_event(trainer, TargetUpdate(600, 1, (1.0,) * len(acted), acted, ()))
         observer.on_step(trainer)
     if trainer.clock.step >= until:
@@ -342,7 +343,7 @@ def test_the_members_are_named_in_the_end_however_narrow_the_terminal(width: int
 
 def test_both_of_a_pair_are_marked_and_the_shares_explained() -> None:
     console, trainer = make_console(), make_trainer()
-    trainer.agent.sums_up_selections = True
+    trainer.traits = Traits(sums_up_selections=True)
     trainer.state = (3, 0)
     go(trainer, make_reporter(trainer, console))
     lines = lines_of(console)

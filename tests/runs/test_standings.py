@@ -12,6 +12,7 @@ import pytest
 
 from adaqn.agents.events import Generation, MemberEvaluation, PolicyEvaluation, TargetUpdate
 from adaqn.agents.protocol import Clock
+from adaqn.agents.registry import Traits
 from adaqn.evolution import Descendant
 from adaqn.hyperparameters import Hyperparameters
 from adaqn.runs.reading import Episodes, Evaluations, read_run
@@ -191,11 +192,8 @@ def test_what_is_heard_is_what_is_read(algo: str, resumed_at: int, tmp_path: Pat
         clock=Clock(step=resumed_at),
         state=None,
         environments=SimpleNamespace(count=1),
-        agent=SimpleNamespace(
-            report=lambda state: (None, None),
-            sums_up_selections=pair,
-            extra_tables=("evaluations",) if one_by_one else (),
-        ),
+        report=lambda: SimpleNamespace(members=(None, None)),
+        traits=Traits(tables=("evaluations",) if one_by_one else (), sums_up_selections=pair),
     )
     names = ("loss", "acted", "selected") if pair else ("loss", "acted")
     header = ",".join(["step", "target", *(f"{name}_{k}" for name in names for k in range(2))])

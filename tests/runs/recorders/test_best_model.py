@@ -37,7 +37,7 @@ def make_trainer(count: int = 1) -> Any:
         state=None,
         environments=SimpleNamespace(count=count),
         recent_episodes=deque(maxlen=100),
-        agent=SimpleNamespace(policy_return=lambda state, recent: float(np.mean(recent)) if recent else None),
+        policy_return=lambda recent: float(np.mean(recent)) if recent else None,
     )
 
 
