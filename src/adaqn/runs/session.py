@@ -15,10 +15,11 @@ from adaqn.checks import count
 from adaqn.errors import EnvironmentFault, MemoryFault, OutputFault, UserError, writing
 from adaqn.replay.memory import require_memory
 from adaqn.runs.config import RunConfig, read_config
-from adaqn.runs.console import ConsoleReporter, DivergenceWarning, Memory, ProgressLine
+from adaqn.runs.console import ConsoleReporter, DivergenceWarning, Memory
 from adaqn.runs.directory import RunDirectory
 from adaqn.runs.horizons import extended
 from adaqn.runs.lock import RunLock
+from adaqn.runs.progress_line import ProgressLine
 from adaqn.runs.recorders.composition import RunRecorders, recorders_for
 from adaqn.runs.recorders.sinks import require_wandb
 from adaqn.snapshot import replacing
@@ -72,7 +73,7 @@ class RunSession:
         trainer: Trainer,
         output: Output,
         force: bool = False,
-        callbacks: Sequence[Observer] = (),
+        callbacks: Sequence[Observer[Trainer]] = (),
     ) -> RunSession:
         """A new run in a directory that does not hold one, or whose run is given up with `force`.
 
@@ -178,7 +179,7 @@ class RunSession:
             self.close()
             raise
 
-    def run(self, callbacks: Sequence[Observer], model: Model) -> None:
+    def run(self, callbacks: Sequence[Observer[Trainer]], model: Model) -> None:
         """Train to the end; SIGINT and SIGTERM end it after a whole step, ready to be resumed if it has a directory.
 
         `callbacks` are bound to the model already, those of `evaluation_callbacks` among them.
@@ -188,7 +189,7 @@ class RunSession:
         finally:
             self.close()
 
-    def _run(self, callbacks: Sequence[Observer], model: Model) -> None:
+    def _run(self, callbacks: Sequence[Observer[Trainer]], model: Model) -> None:
         trainer, config = self.trainer, self.config
         if trainer.clock.step == 0:
             _require_memory(config, trainer)
@@ -222,7 +223,7 @@ class RunSession:
             return f"; `adaqn resume {where}` begins the run anew"
         return f"; the run so far is kept, and `adaqn resume {where}` goes on from its last checkpoint"
 
-    def _display(self) -> list[Observer]:
+    def _display(self) -> list[Observer[Trainer]]:
         if self._output.console:
             return [
                 ConsoleReporter(
