@@ -21,12 +21,12 @@ from adaqn.snapshot import require_replaceable
 from adaqn.training.base_callback import BaseCallback, CallbackList, FunctionCallback, Model, as_callback
 from adaqn.training.evaluation import (
     EvaluationInterrupted,
-    EvaluationLog,
     EvaluationResult,
     InterruptiblePolicy,
     episode_seed,
     evaluate_policy,
 )
+from adaqn.training.evaluation_table import EvaluationLog
 from adaqn.training.observers import RECENT
 
 if TYPE_CHECKING:

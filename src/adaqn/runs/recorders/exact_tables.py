@@ -9,6 +9,7 @@ import numpy as np
 from adaqn.agents.events import Event, Generation, MemberEvaluation, TargetUpdate, TrialEnd
 from adaqn.evolution import Descendant
 from adaqn.exact_file import NOTHING, ExactFile
+from adaqn.training.evaluation_table import EVALUATIONS_HEADER, evaluation_row
 from adaqn.training.observers import Episode, Observer, RunView
 
 EPISODES_HEADER = "step,return,length\n"
@@ -100,13 +101,12 @@ class EvaluationsRecorder(ExactRecorder):
 
     def first_line(self, trainer: RunView) -> str:
         """The header."""
-        return "step,generation,member,return,length\n"
+        return EVALUATIONS_HEADER
 
     def on_event(self, trainer: RunView, event: Event) -> None:
         """Write the row of an episode."""
         if isinstance(event, MemberEvaluation):
-            row = (event.step, event.generation, event.member, float(event.total), event.length)
-            self.file.append(",".join(map(repr, row)) + "\n")
+            self.file.append(evaluation_row(event))
 
 
 class TrialsRecorder(ExactRecorder):
