@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import signal
 import sys
 import warnings
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any, NoReturn
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple, NoReturn
 
-from adaqn.environment_flags import add_flags_for_a_run, modules_found_here
+from adaqn import flags
 from adaqn.errors import UserError, nearest
+from adaqn.flags import Flag, Group
 from adaqn.printing import complain, occupy_closed_streams, settle_output
 
 
@@ -47,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _guarded(arguments: list[str]) -> int:
     """The exit status of a command; every mistake and every fault of the system is one sentence."""
     try:
-        with warnings.catch_warnings(), modules_found_here():
+        with warnings.catch_warnings(), _modules_found_here():
             warnings.showwarning = _show_warning
             return _dispatch(arguments)
     except UserError as error:
@@ -65,16 +66,6 @@ def _guarded(arguments: list[str]) -> int:
         return 1
 
 
-_COMMANDS = {
-    "train": "train an agent that tunes itself",
-    "resume": "continue a run that was interrupted, or extend a finished one",
-    "evaluate": "evaluate a trained agent, and record a video if asked to",
-    "schedule": "turn the history of a run's target member into a schedule of hyperparameters",
-    "picture": "plot a run: learning curve, losses, and which member was the target when",
-    "export": "write the policy to a file that needs only NumPy to run",
-}
-
-
 def _dispatch(arguments: list[str]) -> int:
     if not arguments or arguments[0] in ("-h", "--help"):
         print(_overview())
@@ -84,22 +75,17 @@ def _dispatch(arguments: list[str]) -> int:
 
         print(f"adaqn {__version__}")
         return 0
-    command, rest = arguments[0], arguments[1:]
-    if command not in _COMMANDS:
-        raise UserError(f"unknown command {command!r}{nearest(command, _COMMANDS)} (commands: {', '.join(_COMMANDS)})")
-    run = {
-        "train": _train,
-        "resume": _resume,
-        "evaluate": _evaluate,
-        "export": _export,
-        "schedule": _schedule,
-        "picture": _picture,
-    }
-    return run[command](rest)
+    name, rest = arguments[0], arguments[1:]
+    if name not in _COMMANDS:
+        raise UserError(f"unknown command {name!r}{nearest(name, _COMMANDS)} (commands: {', '.join(_COMMANDS)})")
+    # What begins like a flag of one algorithm may be a flag of another, so that train takes whole names only.
+    parser = _Parser(prog=f"adaqn {name}", allow_abbrev=name != "train")
+    _COMMANDS[name].build(parser, rest)
+    return _COMMANDS[name].run(parser.parse_strictly(rest))
 
 
 def _overview() -> str:
-    commands = "\n".join(f"  {name:10} {text}" for name, text in _COMMANDS.items())
+    commands = "\n".join(f"  {name:10} {command.help}" for name, command in _COMMANDS.items())
     return f"""usage: adaqn COMMAND ...
 
 Reinforcement learning that tunes itself: several critics with different hyperparameters learn in one run.
@@ -111,169 +97,184 @@ commands:
   adaqn train --env CartPole-v1 --steps 50000 --run-dir runs/cartpole"""
 
 
-def _train(arguments: list[str]) -> int:
-    _use_one_thread()
+def _build_train(parser: _Parser, arguments: list[str]) -> None:
+    """Declare the settings of the algorithm that a file or a flag names, with the file's values as defaults."""
+    _use_one_thread()  # a plug-in may import JAX
     from adaqn import commands
 
-    peek = _Parser(prog="adaqn train", add_help=False)
-    peek.add_argument("--config")
-    peek.add_argument("--algo")
-    peek.add_argument("--base")
+    peek = _Parser(prog=parser.prog, add_help=False)
+    for name in ("--config", "--algo", "--base"):
+        peek.add_argument(name)
     early, _ = peek.parse_known_args(arguments)
     base = commands.base_values(early.config, early.algo, early.base)
-
-    parser = _Parser(
-        prog="adaqn train",
-        description="Train an agent. All options can also be set in a YAML file (--config); those given here take "
-        f"precedence. The settings below are those of {base['algo']}: `adaqn train --algo NAME --help` shows those of "
-        "another algorithm.",
-        allow_abbrev=False,
+    parser.description = (
+        "Train an agent. All options can also be set in a YAML file (--config); those given here take precedence. The "
+        f"settings below are those of {base['algo']}: `adaqn train --algo NAME --help` shows those of another "
+        "algorithm."
     )
-    run = parser.add_argument_group("the run")
-    run.add_argument("--config", metavar="FILE", default=argparse.SUPPRESS, help="YAML file, or name of a preset")
-    commands.add_run_flags(run, base)
-    members = parser.add_argument_group("the members")
-    members.add_argument(
-        "--grid",
-        nargs="+",
-        metavar="NAME=V,V",
-        default=argparse.SUPPRESS,
-        help="values of hyperparameters; the members are all their combinations, "
-        "for example: hidden=100x100,200x200 learning_rate=3e-4,1e-3 optimizer.eps=1e-8,1e-4 or, for images, "
-        "convolutions=32k8s4+64k4s2+64k3s1,16k3s1 (channels, kernel, stride of each layer)",
-    )
-    commands.add_member_flags(members)
-    commands.add_settings_flags(parser.add_argument_group(f"settings of {base['algo']}"), base)
-    output = parser.add_argument_group("output")
-    output.add_argument(
-        "--run-dir", metavar="DIR", default=None, help="directory of the run (default: nothing is saved)"
-    )
-    output.add_argument("--force", action="store_true", help="overwrite an existing run in DIR")
-    output.add_argument("--quiet", action="store_true", help="print nothing but errors")
-    return commands.train(base, parser.parse_strictly(arguments))
+    parser.set_defaults(base_values=base)
+    _declare_all(parser, flags.train(base))
 
 
-def _resume(arguments: list[str]) -> int:
-    parser = _Parser(
-        prog="adaqn resume",
-        description="Continue a run that was interrupted, exactly where it stopped, or give a run another end.",
-    )
-    parser.add_argument("run_dir", metavar="DIR", type=Path, help="the run's directory")
-    parser.add_argument(
-        "--steps",
-        type=int,
-        metavar="N",
-        help="train until N environment steps have been taken, also if the run is finished (default: as it was begun); "
-        "schedules that last until the end of the run keep the end they had",
-    )
-    parser.add_argument(
-        "--stretch-schedules", action="store_true", help="with --steps: from here on, they refer to the new end"
-    )
-    parser.add_argument("--quiet", action="store_true", help="print nothing but errors")
-    add_flags_for_a_run(parser)
-    _add_trust_flag(parser)
-    parsed = parser.parse_strictly(arguments)
+def _train(given: argparse.Namespace) -> int:
+    from adaqn import commands
+
+    entries = vars(given)
+    base, run_dir, force, quiet = (entries.pop(name) for name in ("base_values", "run_dir", "force", "quiet"))
+    source = entries.pop("config", "the command line")
+    values = commands.with_flags(base, entries)
+    return commands.train(values, source, run_dir=run_dir, force=force, quiet=quiet)
+
+
+def _resume(given: argparse.Namespace) -> int:
     _use_one_thread()
     from adaqn import commands
 
     return commands.resume(
-        parsed.run_dir,
-        quiet=parsed.quiet,
-        steps=parsed.steps,
-        stretch_schedules=parsed.stretch_schedules,
-        environment=commands.environment_of(parsed),
-        trust_env=parsed.trust_env,
+        given.run_dir,
+        steps=given.steps,
+        stretch_schedules=given.stretch_schedules,
+        quiet=given.quiet,
+        **_environment(given),
     )
 
 
-def _evaluate(arguments: list[str]) -> int:
-    parser = _Parser(prog="adaqn evaluate", description="Evaluate a trained agent.")
-    parser.add_argument("source", metavar="DIR|FILE", type=Path, help="a run's directory, or a saved agent")
-    _add_best(parser)
-    parser.add_argument("--episodes", type=int, default=10, help="number of episodes (default: 10)")
-    parser.add_argument("--seed", type=int, default=0, help="random seed of the episodes (default: 0)")
-    parser.add_argument(
-        "--video",
-        nargs="?",
-        type=Path,
-        const=Path(""),
-        metavar="FILE",
-        help="record the first episode to FILE, .mp4 or .gif (default: video.mp4 in the run's directory, "
-        "best_video.mp4 with --best)",
-    )
-    parser.add_argument("--force", action="store_true", help="overwrite FILE if it exists")
-    add_flags_for_a_run(parser)
-    _add_trust_flag(parser)
-    parsed = parser.parse_strictly(arguments)
+def _evaluate(given: argparse.Namespace) -> int:
     _use_one_thread()
     from adaqn import commands
 
-    return commands.evaluate(parsed)
-
-
-def _add_trust_flag(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--trust-env", action="store_true", help="import the module that the run names in its environment's id"
+    return commands.evaluate(
+        given.source,
+        best=given.best,
+        episodes=given.episodes,
+        seed=given.seed,
+        video=given.video,
+        force=given.force,
+        **_environment(given),
     )
 
 
-def _picture(arguments: list[str]) -> int:
-    parser = _Parser(prog="adaqn picture", description="Plot a run to an image file.")
-    parser.add_argument("run_dir", metavar="DIR", type=Path, help="the run's directory")
-    parser.add_argument(
-        "-o", "--output", type=Path, metavar="FILE", help="default: picture.png in DIR, which is replaced"
-    )
-    parser.add_argument("--force", action="store_true", help="overwrite FILE if it exists")
-    parsed = parser.parse_strictly(arguments)
-    from adaqn.analysis.picture import draw_run
-
-    print(draw_run(parsed.run_dir, parsed.output, parsed.force))
-    return 0
-
-
-def _export(arguments: list[str]) -> int:
-    parser = _Parser(prog="adaqn export", description="Write the learned policy to a file that needs only NumPy.")
-    parser.add_argument("source", metavar="DIR|FILE", type=Path, help="a run's directory, or a saved agent")
-    _add_best(parser)
-    parser.add_argument(
-        "-o",
-        "--output",
-        type=Path,
-        metavar="FILE",
-        help="default: policy.npz in the directory, best_policy.npz with --best",
-    )
-    parser.add_argument("--force", action="store_true", help="overwrite FILE if it exists")
-    add_flags_for_a_run(parser)
-    parsed = parser.parse_strictly(arguments)
+def _export(given: argparse.Namespace) -> int:
     _use_one_thread()
     from adaqn import commands
 
-    return commands.export(parsed)
+    return commands.export(given.source, best=given.best, output=given.output, force=given.force, **_environment(given))
 
 
-def _add_best(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--best",
-        action="store_true",
-        help="use the run's best model: the one with the highest return in an evaluation or, without evaluations, in "
-        "the last 10 training episodes (default: the last model)",
-    )
+def _environment(given: argparse.Namespace) -> dict[str, Any]:
+    """What a command line says about the environment of a run that exists."""
+    from adaqn.commands import environment_override
+
+    values = vars(given)
+    names = ("env", "env_kwargs", "wrappers", "imports")
+    override = environment_override(**{name: values[name] for name in names if name in values})
+    return {"environment": override, "trust_env": values.get("trust_env", False)}
 
 
-def _schedule(arguments: list[str]) -> int:
-    parser = _Parser(
-        prog="adaqn schedule",
-        description="Write which hyperparameters the target member had when. "
-        "`adaqn train --algo dqn --schedule FILE` follows them with one member.",
-    )
-    parser.add_argument("run_dir", metavar="DIR", type=Path, help="the run's directory")
-    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="default: schedule.yaml in the directory")
-    parser.add_argument("--force", action="store_true", help="overwrite FILE if it exists")
-    parsed = parser.parse_strictly(arguments)
+def _schedule(given: argparse.Namespace) -> int:
     from adaqn.analysis.schedule import write_schedule
 
-    print(write_schedule(parsed.run_dir, parsed.output, parsed.force))
+    print(write_schedule(given.run_dir, given.output, given.force))
     return 0
+
+
+def _picture(given: argparse.Namespace) -> int:
+    from adaqn.analysis.picture import draw_run
+
+    print(draw_run(given.run_dir, given.output, given.force))
+    return 0
+
+
+class Command(NamedTuple):
+    """What can stand behind `adaqn`."""
+
+    help: str  # in the overview
+    build: Callable[[_Parser, list[str]], None]  # describes the command and declares its flags
+    run: Callable[[argparse.Namespace], int]
+
+
+def _plain(description: str, groups: Sequence[Group]) -> Callable[[_Parser, list[str]], None]:
+    """Build a command whose flags are always the same."""
+
+    def build(parser: _Parser, arguments: list[str]) -> None:
+        del arguments
+        parser.description = description
+        _declare_all(parser, groups)
+
+    return build
+
+
+_COMMANDS = {
+    "train": Command("train an agent that tunes itself", _build_train, _train),
+    "resume": Command(
+        "continue a run that was interrupted, or extend a finished one",
+        _plain(
+            "Continue a run that was interrupted, exactly where it stopped, or give a run another end.", flags.RESUME
+        ),
+        _resume,
+    ),
+    "evaluate": Command(
+        "evaluate a trained agent, and record a video if asked to",
+        _plain("Evaluate a trained agent.", flags.EVALUATE),
+        _evaluate,
+    ),
+    "schedule": Command(
+        "turn the history of a run's target member into a schedule of hyperparameters",
+        _plain(
+            "Write which hyperparameters the target member had when. `adaqn train --algo dqn --schedule FILE` follows "
+            "them with one member.",
+            flags.SCHEDULE,
+        ),
+        _schedule,
+    ),
+    "picture": Command(
+        "plot a run: learning curve, losses, and which member was the target when",
+        _plain("Plot a run to an image file.", flags.PICTURE),
+        _picture,
+    ),
+    "export": Command(
+        "write the policy to a file that needs only NumPy to run",
+        _plain("Write the learned policy to a file that needs only NumPy.", flags.EXPORT),
+        _export,
+    ),
+}
+
+
+def _declare_all(parser: _Parser, groups: Sequence[Group]) -> None:
+    for title, entries in groups:
+        group = parser if title is None else parser.add_argument_group(title)
+        for flag in entries:
+            _declare(group, flag)
+
+
+def _declare(group: argparse._ActionsContainer, flag: Flag) -> None:
+    """Make an argument of a parser, or of one of its groups, out of a flag."""
+    options: dict[str, Any] = {"help": flag.help.replace("%", "%%")}
+    if flag.values == "none":
+        group.add_argument(flag.name, action="store_true", **options)
+        return
+    usual = {int: "N", float: "X", str: "NAME", bool: "true|false"}
+    options |= {"type": _boolean if flag.kind is bool else flag.kind, "metavar": flag.metavar or usual[flag.kind]}
+    if not flag.name.startswith("-"):
+        group.add_argument(flag.name, **options)
+        return
+    options["default"] = argparse.SUPPRESS if flag.default is flags.UNSET else flag.default
+    if flag.dest is not None:
+        options["dest"] = flag.dest
+    if flag.values == "repeated":
+        options["action"] = "append"
+    elif flag.values == "several":
+        options["nargs"] = "+"
+    elif flag.values == "optional":
+        options |= {"nargs": "?", "const": flag.when_bare}
+    group.add_argument(*([] if flag.short is None else [flag.short]), flag.name, **options)
+
+
+def _boolean(text: str) -> bool:
+    values = {"true": True, "yes": True, "false": False, "no": False}
+    if text.lower() not in values:
+        raise argparse.ArgumentTypeError(f"must be true or false, but got {text!r}")
+    return values[text.lower()]
 
 
 def _use_one_thread() -> None:
@@ -283,6 +284,23 @@ def _use_one_thread() -> None:
 
 def _show_warning(message: Any, *_: Any, **__: Any) -> None:
     complain(f"adaqn: warning: {message}")
+
+
+@contextlib.contextmanager
+def _modules_found_here() -> Iterator[None]:
+    """Find modules in the working directory too, as `python -m` does: there the user's own environments lie."""
+    try:
+        here = os.getcwd()
+    except OSError:  # it was removed
+        here = ""
+    added = here not in sys.path and here != ""
+    if added:
+        sys.path.append(here)
+    try:
+        yield
+    finally:
+        if added and here in sys.path:
+            sys.path.remove(here)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import gymnasium
 from adaqn.agents.core.settings import Settings
 from adaqn.envs.environments import Environments
 from adaqn.envs.source import EnvironmentLike, EnvironmentSource
+from adaqn.envs.spaces_only import require_trust
 from adaqn.errors import UserError
 from adaqn.replay.making import make_replay
 from adaqn.replay.protocol import Replay
@@ -19,7 +19,7 @@ from adaqn.runs.spaces import check_same_spaces, describe_spaces
 from adaqn.training.trainer import Trainer
 
 
-class EnvironmentAndReplay(ABC):
+class EnvironmentAndReplay:
     """What the public classes offer beside learning and predicting."""
 
     settings: Any
@@ -27,10 +27,7 @@ class EnvironmentAndReplay(ABC):
     _source: EnvironmentSource
     _n_envs: int
     _spaces_only: bool  # loaded without environments, which are made when they are needed
-
-    @abstractmethod
-    def _require_environments(self) -> None:
-        """Make the environments of an agent that was loaded without them."""
+    _not_trusted: str | None  # the file that named the environment, if that is not to be made
 
     def get_env(self) -> gymnasium.Env[Any, Any]:
         """The environment that this agent trains in, or the first of several.
@@ -73,6 +70,11 @@ class EnvironmentAndReplay(ABC):
         self._source = source
         before.close()
 
+    def make_env(self, **kwargs: Any) -> gymnasium.Env[Any, Any]:
+        """A fresh environment of the kind that this agent trains in."""
+        self._require_source()
+        return self._source.require_new(self._source.make(**kwargs), self._trainer.environments.envs)
+
     def save_replay_buffer(self, path: str | Path) -> Path:
         """Write the replay buffer to one file of arrays (`.zip` is added); `load_replay_buffer` reads it."""
         self._require_environments()
@@ -90,6 +92,28 @@ class EnvironmentAndReplay(ABC):
         trainer = self._trainer
         filled = replay_for(self.settings, trainer.environments)
         trainer.set_replay(filled, transitions=read_replay(zip_path(path), trainer, filled))
+
+    def _require_environments(self) -> None:
+        """Make the environments of an agent that was loaded without them."""
+        if not self._spaces_only:
+            return
+        self._require_source()
+        before, environments = self._trainer.environments, Environments.make(self._source, self._n_envs)
+        saved, given = (describe_spaces(each.observation_space, each.action_space) for each in (before, environments))
+        check_same_spaces("the agent", saved, given)
+        replay = replay_for(self.settings, environments)
+        self._trainer.enter(environments, replay)
+        self._spaces_only = False
+
+    def _require_source(self) -> None:
+        """Raise if no environment can be made: it was an object, or nobody said that its modules can be trusted."""
+        if not self._source.repeatable:
+            raise UserError(
+                "this agent was made with an environment object, which cannot be made a second time; pass another "
+                "one of its kind with env= (on the command line --env ID), for evaluations with eval_env="
+            )
+        if self._not_trusted is not None:
+            require_trust(self._source, self._not_trusted)
 
 
 def replay_for(settings: Settings, environments: Environments, capacity: int | None = None) -> Replay:

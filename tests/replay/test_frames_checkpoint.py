@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import gymnasium
 import numpy as np
@@ -17,34 +15,27 @@ from adaqn.checkpoint import CheckpointStore
 from adaqn.replay.frames import FrameReplay
 from adaqn.runs.checkpointing import Checkpointer
 from adaqn.runs.directory import RunDirectory
-from adaqn.snapshot import Snapshot
+from adaqn.training.trainer import Trainer
+from tests.fakes import fake_run
 from tests.replay.image_stream import ImageStream
 
 STACK = 4
 
 
-class ImageRun:
-    """As much of a trainer as a checkpoint looks at."""
+def image_run(stream: ImageStream, capacity: int) -> Trainer:
+    """A run at its start, whose images come from the stream."""
+    space = gymnasium.spaces.Box(0, 255, stream.shape, np.uint8)
+    run = fake_run(stream.n_envs, interval=None, space=space)
+    run.replay = FrameReplay(capacity, stream.n_envs, stream.shape, (), np.int32, 2, STACK, "repeat")
+    run.run(0)
+    return run
 
-    def __init__(self, stream: ImageStream, capacity: int) -> None:
-        self.replay = FrameReplay(capacity, stream.n_envs, stream.shape, (), np.int32, 2, STACK, "repeat")
-        self.clock = SimpleNamespace(step=0)
-        self.environments = SimpleNamespace(
-            observation_space=gymnasium.spaces.Box(0, 255, stream.shape, np.uint8),
-            action_space=gymnasium.spaces.Discrete(2),
-        )
 
-    def step(self, stream: ImageStream, episode: int) -> None:
-        rows = len(stream.history)
-        ends = ["t" if (rows + env) % episode == 0 else "" for env in range(stream.n_envs)]
-        self.replay.add(stream.step(ends))
-        self.clock.step += stream.n_envs
-
-    def snapshot(self) -> Snapshot:
-        return Snapshot({}, {"step": self.clock.step})
-
-    def restore(self, snapshot: Snapshot) -> None:
-        self.clock.step = snapshot.meta["step"]
+def take_step(run: Trainer, stream: ImageStream, episode: int) -> None:
+    rows = len(stream.history)
+    ends = ["t" if (rows + env) % episode == 0 else "" for env in range(stream.n_envs)]
+    run.replay.add(stream.step(ends))
+    run.clock = run.clock._replace(step=run.clock.step + stream.n_envs)
 
 
 @settings(max_examples=15, deadline=None)
@@ -65,13 +56,13 @@ def test_a_resumed_run_draws_the_samples_of_an_uninterrupted_one(
 ) -> None:
     directory = tmp_path_factory.mktemp("store")
     stream = ImageStream(n_envs, STACK, "repeat")
-    run: Any = ImageRun(stream, capacity)
+    run = image_run(stream, capacity)
     checkpointer = Checkpointer(CheckpointStore(directory, segment_rows), 1_000_000, RunDirectory(directory))
     for more in growth:
         for _ in range(more):
-            run.step(stream, episode)
+            take_step(run, stream, episode)
         checkpointer.on_last_step(run)
-        resumed: Any = ImageRun(stream, capacity)
+        resumed = image_run(stream, capacity)
         again = Checkpointer(CheckpointStore(directory, segment_rows), 1_000_000, RunDirectory(directory))
         assert again.restore(resumed)
         left, right = (each.replay.sample(np.random.default_rng(0), 40) for each in (run, resumed))
@@ -82,13 +73,13 @@ def test_a_resumed_run_draws_the_samples_of_an_uninterrupted_one(
 
 def test_the_cost_of_a_checkpoint_does_not_grow_with_the_buffer(tmp_path: Path) -> None:
     stream = ImageStream(n_envs=2, stack=STACK, padding="repeat", size=(20, 20))
-    run: Any = ImageRun(stream, 10_000)
+    run = image_run(stream, 10_000)
     checkpointer = Checkpointer(CheckpointStore(tmp_path, segment_rows=64), 1000, RunDirectory(tmp_path))
     written: list[int] = []
     for _ in range(4):
         before = files(tmp_path)
         for _ in range(500):
-            run.step(stream, episode=250)
+            take_step(run, stream, episode=250)
         checkpointer.on_step(run)
         after = files(tmp_path)
         written.append(sum(path.stat().st_size for path in after if before.get(path) != after[path]))

@@ -4,57 +4,52 @@ from __future__ import annotations
 
 import io
 import re
-from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
-import gymnasium
 import numpy as np
 import pytest
 from rich.console import Console
 
 from adaqn.agents.events import PolicyEvaluation, TargetUpdate
-from adaqn.agents.protocol import Clock, MemberReport, Report
 from adaqn.agents.registry import NO_TRAITS, Traits
 from adaqn.hyperparameters import Convolution, Hyperparameters, grid
-from adaqn.runs.console import ConsoleReporter, Memory, ProgressLine, bytes_label, duration_label
+from adaqn.runs.console import ConsoleReporter, Memory, bytes_label
+from adaqn.runs.progress_line import ProgressLine, duration_label
 from adaqn.runs.reading import BestModel
-from adaqn.training.observers import Episode, Observer
+from adaqn.training.observers import Episode
+from adaqn.training.trainer import Trainer
+from tests.fakes import FakeAgent, fake_run
 
 FOUR = grid(hidden=[(25, 25), (50, 50), (100, 100), (200, 200)])
 
 
-def make_trainer(members: Sequence[Hyperparameters] = FOUR, start: int = 0, count: int = 1, diverged: int = -1) -> Any:
-    """What observers see of a trainer; its state are the target members, member k was selected k + 1 %."""
-    reports = [MemberReport(m, 7.0 + k, (k + 1) / 100, k + 1, k == diverged) for k, m in enumerate(members)]
-    environments = SimpleNamespace(
-        name="LunarLander-v3",
-        count=count,
-        observation_space=gymnasium.spaces.Box(-1, 1, (8,), np.float32),
-        action_space=gymnasium.spaces.Discrete(4),
+def make_trainer(
+    members: Sequence[Hyperparameters] = FOUR,
+    start: int = 0,
+    count: int = 1,
+    diverged: int = -1,
+    targets: tuple[int, ...] = (1,),
+    traits: Traits = NO_TRAITS,
+) -> Trainer:
+    """A run with a target update at step 600, and just before it an episode of return 5 and one of return 10."""
+    trainer = fake_run(
+        count, members, interval=600, diverged=[diverged], start=start, episodes_at={501: 5.0, 502: 10.0}, traits=traits
     )
-    trainer: Any = SimpleNamespace(
-        clock=Clock(start, start, 1000),
-        state=(1,),
-        traits=NO_TRAITS,
-        policy_return=lambda recent: float(np.mean(recent)) if recent else None,
-        seed=42,
-        environments=environments,
-        episodes=0,
-        recent_episodes=deque(maxlen=100),
-        stop_reason=None,
-        interrupted=False,
-    )
-    trainer.report = lambda: Report(tuple(reports), trainer.state, 0, {})
+    agent = agent_of(trainer)
+    agent.targets, agent.acted = targets, (1, 0, 3, 2, *[0] * len(members))[: len(members)]
     return trainer
+
+
+def agent_of(trainer: Trainer) -> FakeAgent:
+    assert isinstance(trainer.agent, FakeAgent)
+    return trainer.agent
 
 
 class Timer:
     """A hundred steps a second."""
 
-    def __init__(self, trainer: Any) -> None:
+    def __init__(self, trainer: Trainer) -> None:
         self.trainer = trainer
         self.asked = 0
 
@@ -76,7 +71,9 @@ def lines_of(console: Console) -> list[str]:
     return [line.rstrip() for line in text_of(console).split("\n") if line.strip()]
 
 
-def make_reporter(trainer: Any, console: Console, run_directory: Path | None = Path("runs/lander")) -> ConsoleReporter:
+def make_reporter(
+    trainer: Trainer, console: Console, run_directory: Path | None = Path("runs/lander")
+) -> ConsoleReporter:
     return ConsoleReporter(
         algorithm="adadqn",
         steps=1000,
@@ -87,25 +84,6 @@ def make_reporter(trainer: Any, console: Console, run_directory: Path | None = P
         console=console,
         timer=Timer(trainer),
     )
-
-
-def go(trainer: Any, observer: Observer, until: int = 1000) -> None:
-    """The loop, with an episode of return 5 and one of return 10 in the middle."""
-    observer.on_start(trainer)
-    while trainer.clock.step < until and trainer.stop_reason is None:
-        trainer.clock = trainer.clock._replace(step=trainer.clock.step + 1)
-        if trainer.clock.step in (501, 502):
-            trainer.episodes += 1
-            trainer.recent_episodes.append(Episode(trainer.clock.step, 5.0 * trainer.episodes, 1))
-            observer.on_episode(trainer, trainer.recent_episodes[-1])
-        if trainer.clock.step == 600:
-            members = len(trainer.report().members)
-            acted = (1, 0, 3, 2, *[0] * members)[:members]
-            observer.on_event(trainer, TargetUpdate(600, 1, (1.0,) * len(acted), acted, ()))
-        observer.on_step(trainer)
-    if trainer.clock.step >= until:
-        observer.on_finish(trainer)
-    observer.on_close(trainer)
 
 
 def update(step: int, target: int, losses: Sequence[float], newly_diverged: tuple[int, ...] = ()) -> TargetUpdate:
@@ -119,7 +97,7 @@ def test_the_header_names_the_run_and_its_members() -> None:
     facts = {line[:14].strip(): line[14:] for line in lines[:7]}
     assert facts == {
         "algorithm": "adadqn",
-        "environment": "LunarLander-v3 (3 in parallel)",
+        "environment": "FakeEnv (3 in parallel)",
         "observations": "Box (8,) float32",
         "actions": "Discrete 4",
         "seed": "42",
@@ -171,7 +149,7 @@ def test_of_many_members_the_first_and_last_ten_are_listed() -> None:
 
 def test_piped_there_is_a_line_every_twentieth_of_the_way() -> None:
     console, trainer = make_console(), make_trainer()
-    go(trainer, ProgressLine(console=console, timer=Timer(trainer)))
+    trainer.run(1000, [ProgressLine(console=console, timer=Timer(trainer))])
     lines = lines_of(console)
     assert len(lines) == 20
     assert lines[0] == "step 50 of 1,000 (5%)  100 steps/s  return -  left 0:10  target 1: 50x50"
@@ -196,7 +174,7 @@ def test_the_speed_is_that_of_the_last_ten_seconds() -> None:
 @pytest.mark.parametrize(("start", "end", "count"), [(0, 7, 7), (900, 1000, 20), (0, 1001, 20)])
 def test_plain_lines_of_short_and_continued_runs(start: int, end: int, count: int) -> None:
     console, trainer = make_console(), make_trainer(start=start)
-    go(trainer, ProgressLine(end, console, Timer(trainer)), until=end)
+    trainer.run(end, [ProgressLine(end, console, Timer(trainer))])
     lines = lines_of(console)
     assert len(lines) == count
     assert lines[-1].startswith(f"step {end:,} of {end:,} (100%)")
@@ -206,7 +184,7 @@ def test_plain_lines_of_short_and_continued_runs(start: int, end: int, count: in
 def test_the_live_line_fits_the_terminal_and_ends_complete(width: int) -> None:
     long = grid(hidden=[(200, 200, 200), (25, 25, 25)], optimizer=["optimistic_gradient_descent", "adam"])
     console, trainer = make_console(width, terminal=True), make_trainer(long)
-    go(trainer, ProgressLine(console=console, timer=Timer(trainer)))
+    trainer.run(1000, [ProgressLine(console=console, timer=Timer(trainer))])
     lines = lines_of(console)
     assert max(map(len, lines)) <= width
     assert len(lines) == pytest.approx(10 / 0.25, rel=0.2), "about four states a second"
@@ -221,7 +199,7 @@ def test_the_live_line_follows_the_speed_and_looks_at_the_time_seldom() -> None:
     trainer = make_trainer()
     timer = Timer(trainer)
     line = ProgressLine(10_000, make_console(terminal=True), timer)
-    go(trainer, line, until=10_000)
+    trainer.run(10_000, [line])
     assert timer.asked < 10_000 / 100 * 25, "twenty times a second"
     assert timer.asked > 10_000 / 100 * 10
 
@@ -231,7 +209,7 @@ def test_the_target_is_the_one_there_is_now() -> None:
     line = ProgressLine(console=console, timer=Timer(trainer))
     line.on_start(trainer)
     for step, targets in ((50, (3,)), (100, (2, 0))):
-        trainer.state = targets
+        agent_of(trainer).targets = targets
         trainer.clock = trainer.clock._replace(step=step)
         line.on_step(trainer)
     assert lines_of(console)[0].endswith("target 3: 200x200")
@@ -279,7 +257,7 @@ def test_a_diverged_member_is_named_once(terminal: bool) -> None:
 def test_in_the_end_the_members_and_what_to_do_next() -> None:
     console, trainer = make_console(), make_trainer(diverged=2)
     reporter = make_reporter(trainer, console)
-    go(trainer, reporter)
+    trainer.run(1000, [reporter])
     lines = lines_of(console)
     end = lines[next(i for i, line in enumerate(lines) if line.startswith("step 1,000")) + 1 :]
     assert end[:2] == [
@@ -324,14 +302,14 @@ def test_in_the_end_the_last_and_the_best_evaluation() -> None:
 
 def test_without_a_directory_it_says_that_nothing_was_saved() -> None:
     console, trainer = make_console(), make_trainer()
-    go(trainer, make_reporter(trainer, console, run_directory=None))
+    trainer.run(1000, [make_reporter(trainer, console, run_directory=None)])
     assert lines_of(console)[-1] == "Nothing was saved; --run-dir DIR keeps the run and its models."
 
 
 @pytest.mark.parametrize("width", [60, 80])
 def test_the_members_are_named_in_the_end_however_narrow_the_terminal(width: int) -> None:
     console, trainer = make_console(width), make_trainer(diverged=2)
-    go(trainer, make_reporter(trainer, console, run_directory=None))
+    trainer.run(1000, [make_reporter(trainer, console, run_directory=None)])
     lines = lines_of(console)
     end = lines[next(index for index, line in enumerate(lines) if "hyperparameters" in line) :]
     assert max(map(len, end)) <= width
@@ -342,10 +320,9 @@ def test_the_members_are_named_in_the_end_however_narrow_the_terminal(width: int
 
 
 def test_both_of_a_pair_are_marked_and_the_shares_explained() -> None:
-    console, trainer = make_console(), make_trainer()
-    trainer.traits = Traits(sums_up_selections=True)
-    trainer.state = (3, 0)
-    go(trainer, make_reporter(trainer, console))
+    console = make_console()
+    trainer = make_trainer(targets=(3, 0), traits=Traits(sums_up_selections=True))
+    trainer.run(1000, [make_reporter(trainer, console)])
     lines = lines_of(console)
     assert [line.split()[0] for line in lines if line.endswith("target")] == ["0", "3"]
     text = " ".join(lines)
@@ -361,14 +338,14 @@ def test_piped_output_has_no_control_codes_even_if_colours_are_forced(
     monkeypatch.setenv("TERM", "xterm-256color")
     trainer = make_trainer(diverged=2)
     reporter = ConsoleReporter(algorithm="adadqn", steps=1000, gamma=0.99, memory=Memory(1, 1), timer=Timer(trainer))
-    go(trainer, reporter)
+    trainer.run(1000, [reporter])
     text = capsys.readouterr().out
     assert "diverged" in text and "\x1b" not in text and "\r" not in text
 
 
 def test_of_many_members_the_most_often_selected_are_shown_in_the_end() -> None:
     console, trainer = make_console(), make_trainer(grid(hidden=[(n,) for n in range(100, 125)]))
-    go(trainer, make_reporter(trainer, console, run_directory=None))
+    trainer.run(1000, [make_reporter(trainer, console, run_directory=None)])
     lines = lines_of(console)
     caption = [line.strip() for line in lines].index("the 20 most often selected of 25 members")
     assert [int(line.split()[0]) for line in lines[caption - 20 : caption]] == list(range(24, 4, -1))
@@ -421,7 +398,7 @@ def test_after_an_error_only_the_line_is_ended() -> None:
 
 def test_a_resumed_run_counts_its_own_steps() -> None:
     console, trainer = make_console(), make_trainer(start=400)
-    go(trainer, make_reporter(trainer, console, run_directory=None))
+    trainer.run(1000, [make_reporter(trainer, console, run_directory=None)])
     lines = lines_of(console)
     assert any(re.fullmatch(r"steps +1,000, resumed at 400", line) for line in lines)
     assert "600 steps in 0:06 (100 steps/s), 2 episodes" in lines

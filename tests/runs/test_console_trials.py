@@ -3,43 +3,24 @@
 from __future__ import annotations
 
 import io
-from collections import deque
-from types import SimpleNamespace
-from typing import Any
 
-import gymnasium
-import numpy as np
 from rich.console import Console
 
 from adaqn.agents.events import Generation, TargetUpdate, TrialEnd
-from adaqn.agents.protocol import Clock, MemberReport, Report
+from adaqn.agents.protocol import Clock
 from adaqn.agents.registry import Traits
 from adaqn.evolution import Descendant
 from adaqn.hyperparameters import Hyperparameters
 from adaqn.runs.console import ConsoleReporter, Memory
+from tests.fakes import fake_run
 
 FIRST, SECOND = Hyperparameters(hidden=(25,)), Hyperparameters(hidden=(50, 50))
 
 
 def test_a_search_on_the_console() -> None:
     console = Console(file=io.StringIO(), width=100, highlight=False, color_system=None)
-    trainer: Any = SimpleNamespace(
-        clock=Clock(0, 0, 1_000),
-        report=lambda: Report((MemberReport(FIRST, 1.0, 1.0, 1, False),), (0,), 0, {}),
-        traits=Traits(tables=("trials",), measures_policy=True),
-        policy_return=lambda recent: None,
-        seed=0,
-        environments=SimpleNamespace(
-            name="CartPole-v1",
-            count=1,
-            observation_space=gymnasium.spaces.Box(-1, 1, (4,), np.float32),
-            action_space=gymnasium.spaces.Discrete(2),
-        ),
-        episodes=0,
-        recent_episodes=deque(),
-        stop_reason=None,
-        interrupted=False,
-    )
+    traits = Traits(tables=("trials",), measures_policy=True)
+    trainer = fake_run(1, [FIRST], interval=None, diverged=(), traits=traits)
     reporter = ConsoleReporter(
         algorithm="dehb",
         steps=1_000,

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
-from adaqn import DEHB, SEARL, RandomSearch
+from adaqn import DEHB, SEARL, AdaDQN, RandomSearch
+from adaqn.api import Model
 from adaqn.cli import main
-from adaqn.commands import notes
 from adaqn.runs.config import RunConfig
 from adaqn.space import SearchSpace, default_space
 
@@ -43,15 +43,21 @@ def test_in_python_the_agent_has_it_too(kind: type) -> None:
     assert kind("CartPole-v1").space == SearchSpace.named("vectors")
 
 
-def test_a_space_that_is_given_is_the_one_and_nothing_is_said() -> None:
-    values = {"algo": "searl", "env": "CartPole-v1", "steps": 50_000}
+def test_only_a_space_that_was_chosen_is_told_of(capsys: pytest.CaptureFixture[str]) -> None:
+    def shown(agent: Model) -> str:
+        agent.learn(60, console=True)
+        text = " ".join(capsys.readouterr().out.split())
+        assert "60 steps in" in text
+        return text
+
+    search: dict[str, Any] = {"learning_starts": 50, "trial_steps": 60}
     other = {"base": "vectors", "optimizer": ["adam"]}
-    given = RunConfig.from_dict(values | {"space": other})
+    given = RandomSearch("CartPole-v1", space=other, **search)
     assert given.space == SearchSpace.from_dict(other)
-    assert notes(values | {"space": other}, given) == ()
-    assert notes(values, RunConfig.from_dict(values)) == (NOTE,)
-    without = config_of("adadqn", "CartPole-v1")
-    assert without.space is None and notes({}, without) == ()
+    assert "No space was given" not in shown(given)
+    assert NOTE in shown(RandomSearch("CartPole-v1", **search))
+    without = AdaDQN("CartPole-v1", [{"hidden": [8]}], learning_starts=50)
+    assert without.space is None and "No space was given" not in shown(without)
 
 
 def test_a_run_says_so_on_screen_and_in_its_config(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

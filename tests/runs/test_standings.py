@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from adaqn.agents.events import Generation, MemberEvaluation, PolicyEvaluation, TargetUpdate
-from adaqn.agents.protocol import Clock
 from adaqn.agents.registry import Traits
 from adaqn.evolution import Descendant
 from adaqn.hyperparameters import Hyperparameters
@@ -27,6 +25,7 @@ from adaqn.runs.standings import (
     selection_weights,
 )
 from adaqn.training.observers import Episode
+from tests.fakes import fake_run
 
 PLAIN = Hyperparameters()
 
@@ -188,13 +187,8 @@ def test_what_is_heard_is_what_is_read(algo: str, resumed_at: int, tmp_path: Pat
     episodes = [Episode(8, 1.0, 8), Episode(19, 2.0, 11), Episode(27, 4.0, 8), Episode(38, 8.0, 11)]
     acted = {10: (4.0, 6.0), 20: (9.0, 1.0), 30: (2.0, 8.0), 40: (5.0, 5.0)}
     played = [MemberEvaluation(e.step, e.step // 20, n % 2, e.total, e.length) for n, e in enumerate(episodes)]
-    trainer: Any = SimpleNamespace(
-        clock=Clock(step=resumed_at),
-        state=None,
-        environments=SimpleNamespace(count=1),
-        report=lambda: SimpleNamespace(members=(None, None)),
-        traits=Traits(tables=("evaluations",) if one_by_one else (), sums_up_selections=pair),
-    )
+    traits = Traits(tables=("evaluations",) if one_by_one else (), sums_up_selections=pair)
+    trainer = fake_run(1, (PLAIN, PLAIN), start=resumed_at, traits=traits)
     names = ("loss", "acted", "selected") if pair else ("loss", "acted")
     header = ",".join(["step", "target", *(f"{name}_{k}" for name in names for k in range(2))])
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import numpy as np
 import pytest
 
 from adaqn.agents.events import Event, PolicyEvaluation, TargetUpdate
-from adaqn.agents.protocol import Clock, Report
+from adaqn.agents.protocol import Clock
 from adaqn.agents.registry import NO_TRAITS, Traits
 from adaqn.errors import UserError
 from adaqn.training.callbacks import (
@@ -25,58 +24,43 @@ from adaqn.training.callbacks import (
     as_callback,
 )
 from adaqn.training.evaluation import episode_seed, evaluate_policy
-from adaqn.training.observers import Episode
+from adaqn.training.observers import Episode, Observer
+from adaqn.training.trainer import Trainer
+from tests.fakes import MEMBERS, FakeAgent, fake_run
 
 
-class FakeTrainer:
-    """Tells observers what the loop would; `episodes_at` maps steps to returns of episodes that end there."""
+def make_trainer(
+    environments: int = 1, start: int = 0, episodes_at: dict[int, float] | None = None, traits: Traits = NO_TRAITS
+) -> Trainer:
+    """A run in which nothing happens but these episodes; its target is member 3."""
+    trainer = fake_run(
+        environments, MEMBERS * 2, interval=None, start=start, episodes_at=episodes_at or {}, traits=traits
+    )
+    assert isinstance(trainer.agent, FakeAgent)
+    trainer.agent.targets = (3,)
+    return trainer
 
-    def __init__(self, environments: int = 1, start: int = 0, episodes_at: dict[int, float] | None = None) -> None:
-        self.clock = Clock(step=start)
-        self.target = 3
-        self.count = environments
-        self.episodes = 0
-        self.recent_episodes: deque[Episode] = deque(maxlen=100)
-        self.stop_reason: str | None = None
-        self.interrupted = False
-        self.postponed: set[str] = set()
-        self.episodes_at = episodes_at or {}
+
+class Listener(Observer):
+    """Keeps the events."""
+
+    def __init__(self) -> None:
         self.told: list[Event] = []
-        self.traits: Traits = NO_TRAITS
 
-    def tell(self, event: Event) -> None:
+    def on_event(self, trainer: Trainer, event: Event) -> None:
         self.told.append(event)
 
-    def report(self) -> Report:
-        return Report((), (self.target,), 0, {})
 
-    def stop(self, reason: str) -> None:
-        self.stop_reason = reason
-
-    def run(self, until: int, callback: Any, fail: bool = False) -> None:
-        self.stop_reason = None
-        try:
-            callback.on_start(self)
-            while self.clock.step < until and self.stop_reason is None:
-                self.clock = self.clock._replace(step=self.clock.step + self.count)
-                if self.clock.step in self.episodes_at:
-                    episode = Episode(self.clock.step, self.episodes_at[self.clock.step], 1)
-                    self.episodes += 1
-                    self.recent_episodes.append(episode)
-                    callback.on_episode(self, episode)
-                callback.on_step(self)
-                if fail:
-                    raise RuntimeError("failed")
-            callback.on_finish(self)
-        finally:
-            callback.on_close(self)
+class Fails(Observer):
+    def on_step(self, trainer: Trainer) -> None:
+        raise RuntimeError("failed")
 
 
 class FakeModel:
     """Pushes the cart to one side; it is better after `improves_at` steps, when it balances for a while."""
 
-    def __init__(self, trainer: FakeTrainer, improves_at: int = 10**9) -> None:
-        self.trainer: Any = trainer
+    def __init__(self, trainer: Trainer, improves_at: int = 10**9) -> None:
+        self.trainer = trainer
         self.improves_at = improves_at
         self.saved: list[tuple[int, str]] = []
         self.made: list[gymnasium.Env[Any, Any]] = []
@@ -126,38 +110,38 @@ class Diary(BaseCallback):
         self.entries.append(("end", self.num_timesteps))
 
 
-def run(callback: BaseCallback, until: int, trainer: FakeTrainer | None = None, improves_at: int = 10**9) -> FakeModel:
-    trainer = trainer or FakeTrainer()
+def run(callback: BaseCallback, until: int, trainer: Trainer | None = None, improves_at: int = 10**9) -> FakeModel:
+    trainer = trainer or make_trainer()
     model = FakeModel(trainer, improves_at)
     callback.bind(model)
-    trainer.run(until, callback)
+    trainer.run(until, [callback])
     return model
 
 
 def test_hooks_are_called_in_order() -> None:
     diary = Diary()
-    trainer = FakeTrainer(environments=2, start=4, episodes_at={6: 1.5})
+    trainer = make_trainer(environments=2, start=4, episodes_at={6: 1.5})
     model = run(diary, 8, trainer)
     assert diary.entries == [("start", 4), ("episode", 1.5, 6), 6, 8, ("end", 8)]
     assert diary.model is model
     assert diary.trainer is trainer
     event = TargetUpdate(8, 0, (1.0,), (8,), ())
-    diary.on_event(trainer, event)  # type: ignore[arg-type]
+    diary.on_event(trainer, event)
     assert diary.entries[-1] is event
 
 
 def test_false_stops_and_the_end_is_heard_exactly_once() -> None:
     for stop_at, until in [(3, 10), (3, 3)]:
-        diary, trainer = Diary(stop_at), FakeTrainer()
+        diary, trainer = Diary(stop_at), make_trainer()
         run(diary, until, trainer)
         assert diary.entries == [("start", 0), 1, 2, 3, ("end", 3)]
         assert trainer.stop_reason == "Diary asked to stop"
 
 
 def test_after_an_error_there_is_no_end() -> None:
-    diary, trainer = Diary(), FakeTrainer()
+    diary, trainer = Diary(), make_trainer()
     with pytest.raises(RuntimeError, match="failed"):
-        trainer.run(5, diary, fail=True)
+        trainer.run(5, [diary, Fails()])
     assert diary.entries == [("start", 0), 1]
 
 
@@ -166,14 +150,14 @@ def test_a_hook_that_returns_nothing_does_not_stop() -> None:
         def _on_step(self) -> bool:
             return None  # type: ignore[return-value]
 
-    trainer = FakeTrainer()
+    trainer = make_trainer()
     run(Forgetful(), 5, trainer)
     assert (trainer.clock.step, trainer.stop_reason) == (5, None)
 
 
 def test_all_callbacks_of_a_list_are_called_even_if_one_stops() -> None:
     first, second = Diary(stop_at=2), Diary()
-    trainer = FakeTrainer(episodes_at={1: 7.0})
+    trainer = make_trainer(episodes_at={1: 7.0})
     model = run(CallbackList([first, second]), 9, trainer)
     expected = [("start", 0), ("episode", 7.0, 1), 1, 2, ("end", 2)]
     assert first.entries == expected
@@ -188,7 +172,7 @@ def test_a_plain_function_of_the_trainer_is_a_callback() -> None:
         steps.append(trainer.clock.step)
         return False if trainer.clock.step == 3 else None
 
-    trainer = FakeTrainer()
+    trainer = make_trainer()
     run(as_callback(watch), 9, trainer)
     assert steps == [1, 2, 3]
     assert trainer.stop_reason == "callback watch returned False"
@@ -220,11 +204,11 @@ def test_what_learn_accepts_as_callback() -> None:
 def test_periods_are_crossed_once_with_any_number_of_environments(
     environments: int, start: int, expected: list[int], tmp_path: Path
 ) -> None:
-    model = run(CheckpointCallback(10, tmp_path / "models", "cart"), 30, FakeTrainer(environments, start))
+    model = run(CheckpointCallback(10, tmp_path / "models", "cart"), 30, make_trainer(environments, start))
     assert model.saved == [(step, str(tmp_path / "models" / f"cart_{step}_steps.zip")) for step in expected]
     assert (tmp_path / "models").is_dir()
 
-    trainer = FakeTrainer(environments, start)
+    trainer = make_trainer(environments, start)
     run(EvalCallback(eval_freq=10, n_eval_episodes=1, log_path=tmp_path, verbose=0), 30, trainer)
     rows = (tmp_path / "evaluations.csv").read_text().splitlines()[1:]
     assert [int(row.split(",")[0]) for row in rows] == expected
@@ -244,10 +228,15 @@ def test_evaluations_are_logged_and_repeat_exactly(tmp_path: Path) -> None:
 
 
 def test_all_observers_are_told_of_an_evaluation() -> None:
-    callback, trainer = EvalCallback(eval_freq=10, n_eval_episodes=2, seed=3, verbose=0), FakeTrainer()
-    run(callback, 20, trainer)
-    assert [event.step for event in trainer.told if isinstance(event, PolicyEvaluation)] == [10, 20]
-    first, last = trainer.told
+    callback, trainer, listener = (
+        EvalCallback(eval_freq=10, n_eval_episodes=2, seed=3, verbose=0),
+        make_trainer(),
+        Listener(),
+    )
+    callback.bind(FakeModel(trainer))
+    trainer.run(20, [listener, callback])
+    assert [event.step for event in listener.told if isinstance(event, PolicyEvaluation)] == [10, 20]
+    first, last = listener.told
     assert isinstance(first, PolicyEvaluation) and isinstance(last, PolicyEvaluation)
     assert len(last.returns) == 2 and last.mean == callback.last_mean_reward
     assert last.mean_length == np.mean(last.lengths) == last.mean, "one reward per step"
@@ -291,7 +280,7 @@ def test_a_resumed_run_remembers_its_best(tmp_path: Path) -> None:
     callback = EvalCallback(
         eval_freq=10, n_eval_episodes=1, log_path=tmp_path, best_model_save_path=tmp_path, verbose=0
     )
-    model = run(callback, 30, FakeTrainer(start=10), improves_at=30)
+    model = run(callback, 30, make_trainer(start=10), improves_at=30)
     assert [step for step, _ in model.saved] == [30]
 
 
@@ -310,10 +299,10 @@ def test_the_best_is_known_from_the_log_of_the_policy_up_to_the_step_at_which_it
         )  # fmt: skip
 
     opened = callback()
-    run(opened, 10, FakeTrainer(start=10))
+    run(opened, 10, make_trainer(start=10))
     assert opened.best_mean_reward == 42.0
     resumed = callback()
-    model = run(resumed, 40, FakeTrainer(start=10), improves_at=40)
+    model = run(resumed, 40, make_trainer(start=10), improves_at=40)
     assert [step for step, _ in model.saved] == [40]
     assert resumed.best_mean_reward == 50.0
     assert [row.split(",")[0] for row in log.read_text().splitlines()[1:]] == ["10", "10", "20", "30", "40"]
@@ -332,20 +321,19 @@ def test_what_somebody_else_wrote_is_not_overwritten_and_no_step_is_taken_first(
         (CheckpointCallback(10, tmp_path), "rl_model_500_steps.zip exists, but is no agent that adaqn saved"),
     ):
         with pytest.raises(UserError, match=sentence):
-            callback.bind(FakeModel(FakeTrainer()))
+            callback.bind(FakeModel(make_trainer()))
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
 def test_where_members_are_evaluated_by_the_algorithm_the_policy_has_a_file_of_its_own(tmp_path: Path) -> None:
-    trainer = FakeTrainer()
-    trainer.traits = Traits(tables=("evaluations",))
+    trainer = make_trainer(traits=Traits(tables=("evaluations",)))
     run(EvalCallback(eval_freq=10, n_eval_episodes=1, log_path=tmp_path, verbose=0), 10, trainer)
     assert [path.name for path in tmp_path.iterdir()] == ["policy_evaluations.csv"]
 
 
 def test_training_stops_at_the_evaluation_that_is_good_enough(capsys: pytest.CaptureFixture[str]) -> None:
     stop = StopTrainingOnRewardThreshold(50.0, verbose=1)
-    trainer = FakeTrainer()
+    trainer = make_trainer()
     run(EvalCallback(eval_freq=10, callback_on_new_best=stop, verbose=0), 100, trainer, improves_at=25)
     assert trainer.clock.step == 30
     assert trainer.stop_reason == "the mean evaluation return 50.00 reached the threshold 50"
@@ -359,10 +347,10 @@ def test_the_threshold_of_evaluations_needs_evaluations() -> None:
 
 def test_training_stops_when_the_window_is_full_and_good() -> None:
     returns = {1: 100.0, 2: 0.0, 3: 0.0, 4: 6.0, 6: 6.0, 8: 9.0}
-    trainer = FakeTrainer(episodes_at=returns)
+    trainer = make_trainer(episodes_at=returns)
     run(StopTrainingOnReturn(7.0, window=3), 20, trainer)
     assert trainer.clock.step == 3  # (100 + 0 + 0) / 3 is the first full window
-    trainer = FakeTrainer(episodes_at={**returns, 1: 0.0})
+    trainer = make_trainer(episodes_at={**returns, 1: 0.0})
     run(StopTrainingOnReturn(7.0, window=3), 20, trainer)
     assert trainer.clock.step == 8
     assert trainer.stop_reason == "the mean return 7.00 of the last 3 episodes reached the threshold 7"

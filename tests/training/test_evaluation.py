@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from adaqn.errors import EnvironmentFault, UserError
-from adaqn.training.evaluation import EvaluationLog, EvaluationResult, episode_seed, evaluate_policy
+from adaqn.training.evaluation import EvaluationResult, episode_seed, evaluate_policy
+from adaqn.training.evaluation_table import EvaluationLog
 
 
 class Countdown(gymnasium.Env[np.ndarray, Any]):
@@ -133,7 +134,8 @@ def test_mistakes_are_explained() -> None:
         evaluate_policy(Constant(0), gymnasium.make("CartPole-v1"), on_frame=lambda frame: None)
 
 
-def test_the_log_goes_on_where_a_resumed_run_stands(tmp_path: Path) -> None:
+@pytest.mark.parametrize("torn", ["3", "300,0,0,1", "300,0,0,1.0,", "300,0,0,1.0,4"])
+def test_the_log_goes_on_where_a_resumed_run_stands(torn: str, tmp_path: Path) -> None:
     path = tmp_path / "run" / "evaluations.csv"
     log = EvaluationLog(path)
     assert log.open(0) == []
@@ -143,7 +145,7 @@ def test_the_log_goes_on_where_a_resumed_run_stands(tmp_path: Path) -> None:
     assert path.read_text() == whole
     log.close()
 
-    path.write_text(whole + "300,0,0,1")  # torn
+    path.write_text(whole + torn)
     resumed = EvaluationLog(path)
     assert resumed.open(150) == [2.75]
     assert path.read_text() == "".join(whole.splitlines(keepends=True)[:3])
@@ -174,9 +176,10 @@ def test_a_file_that_is_no_log_is_not_touched(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="must begin with step,generation,member,return,length, but got precious"):
         EvaluationLog(path).open(5)
     assert path.read_text() == "precious"
-    path.write_text("step,generation,member,return,length\nten,0,0,1.0,5\n")
-    with pytest.raises(UserError, match=r"must hold numbers, but one of its lines is 'ten,0,0,1\.0,5'"):
-        EvaluationLog(path).check()
+    for line in ("ten,0,0,1.0,5", "10,0,0,1.0", "10,0,0,1.0,many"):
+        path.write_text(f"step,generation,member,return,length\n{line}\n")
+        with pytest.raises(UserError, match=f"must hold numbers, but one of its lines is '{line}'"):
+            EvaluationLog(path).check()
     path.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(UserError, match="it is no log of evaluations, and was not overwritten"):
         EvaluationLog(path).open(5)

@@ -27,9 +27,10 @@ if TYPE_CHECKING:
     from adaqn.training.trainer import Trainer
 
 
-class Checkpointer(Observer):
+class Checkpointer(Observer["Trainer"]):
     """Saves at the start, every `interval` environment steps, when interrupted and at the last step.
 
+    It saves all that a run is, and so it needs the trainer and not only a view of it.
     It must come after all observers that write the exact files, so that a checkpoint finds their lines. A checkpoint
     vouches for all exact files of the run directory: it is refused when one of them was moved, removed, replaced or
     changed, and a run is resumed only if each still begins with what was written when the checkpoint was made.

@@ -33,7 +33,11 @@ OBSERVATION_SETTINGS = ("log_interval", "checkpoint_interval", "eval_interval", 
 
 @dataclass(frozen=True, kw_only=True)
 class RunConfig:
-    """One (method, environment, seed), complete. `settings` are those of the algorithm."""
+    """One (method, environment, seed). `settings` are those of the algorithm.
+
+    `as_given` has the members, the space and the schedule that a user named, perhaps none; `from_dict` also has those
+    that follow from the algorithm, the seed and the environment, as config.yaml does.
+    """
 
     algo: str
     base: str | None = None  # what a search tries, where it is not its usual one
@@ -77,12 +81,25 @@ class RunConfig:
         source: str = "the configuration",
         observation_shape: tuple[int, ...] | None = None,
     ) -> RunConfig:
-        """The configuration that these plain values describe; what is left out has its default.
+        """The complete configuration that these plain values describe; what is left out has its default.
 
         Where the shape of the observations matters and is not given, an environment is made to look at it.
         """
+        config = cls.as_given(values, source)
+
+        def shape() -> tuple[int, ...]:
+            if observation_shape is not None:
+                return observation_shape
+            return () if config.env is None else config.environment().observation_shape()
+
+        given = Population(config.members, config.space, config.schedule)
+        population = config.algorithm.population(given, config.settings, config.seed, shape)
+        return dataclasses.replace(config, **population._asdict())
+
+    @classmethod
+    def as_given(cls, values: Mapping[str, Any], source: str = "the configuration") -> RunConfig:
+        """The configuration with no other members than those given; for who makes the environment anyway."""
         # Gymnasium; `adaqn train --help` does not wait for it.
-        from adaqn.envs.source import EnvironmentSource
         from adaqn.envs.wrapping import modules_from, wrappings_from
 
         if not isinstance(values, Mapping):
@@ -102,24 +119,13 @@ class RunConfig:
                 raise UserError(f"{source} does not say {name}, which every run needs")
         chosen = algorithm(values.setdefault("algo", "adadqn"), values.get("base"))
         values["settings"] = chosen.configure(as_mapping("settings", values.get("settings")))
-        given = population_from(values.get("members"), values.get("space"), values.get("schedule"))
-        seed = count("seed", values.get("seed", 0))
-        env, kwargs = values["env"], as_mapping("env_kwargs", values.get("env_kwargs"))
-        values["env_kwargs"] = kwargs
+        values |= population_from(values.get("members"), values.get("space"), values.get("schedule"))._asdict()
+        values["env_kwargs"] = as_mapping("env_kwargs", values.get("env_kwargs"))
         values["wrappers"] = wrappings_from(values.get("wrappers"))
         values["imports"] = modules_from(values.get("imports"))
 
-        if env is not None and not isinstance(env, str):
-            raise UserError(f"env in {source} must be the id of an environment, but got {env!r}")
-
-        def shape() -> tuple[int, ...]:
-            if observation_shape is not None:
-                return observation_shape
-            if env is None:
-                return ()
-            return EnvironmentSource.of(env, kwargs, values["wrappers"], values["imports"]).observation_shape()
-
-        values |= chosen.population(given, values["settings"], seed, shape)._asdict()
+        if values["env"] is not None and not isinstance(values["env"], str):
+            raise UserError(f"env in {source} must be the id of an environment, but got {values['env']!r}")
         return cls(**values)
 
     @property

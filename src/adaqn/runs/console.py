@@ -4,41 +4,20 @@ from __future__ import annotations
 
 import math
 import shlex
-import sys
 import time
 import warnings
-from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
 from rich.console import Console
-from rich.live import Live
-from rich.progress_bar import ProgressBar
-from rich.table import Table
-from rich.text import Text
 
-from adaqn.agents.events import Event, Generation, PolicyEvaluation, TargetUpdate, TrialEnd
-from adaqn.runs.labels import member_labels
+from adaqn.agents.events import Event, PolicyEvaluation, TargetUpdate
+from adaqn.runs.progress_line import ProgressLine, duration_label, mean_return, standard_console
 from adaqn.runs.reading import EVALUATION, BestModel
 from adaqn.runs.standings import HistoryRecorder, acting_returns
 from adaqn.runs.tables import facts_table, members_table, outcome_notes, outcome_table, space_label
-from adaqn.training.observers import LATEST, Episode, Observer
-from adaqn.training.trainer import RECENT
-
-if TYPE_CHECKING:
-    from adaqn.training.trainer import Trainer
-
-REFRESH = 0.25  # seconds between two states of the live line
-LOOKS = 5  # how often the time is looked at between two of them
-PLAIN_LINES = 20  # lines of a run whose output is not a terminal
-SPEED_WINDOW = 10.0  # seconds over which the speed is measured
-
-
-def standard_console() -> Console:
-    """The terminal; piped output has no colours or cursor movements, even if FORCE_COLOR asks for them."""
-    return Console(highlight=False, force_terminal=None if sys.stdout.isatty() else False)
+from adaqn.training.observers import LATEST, RECENT, Episode, Observer, RunView
 
 
 class Memory(NamedTuple):
@@ -48,142 +27,10 @@ class Memory(NamedTuple):
     parameters: int  # with optimizer states and target
 
 
-class ProgressLine(Observer):
-    """One line that shows the progress, the speed and the return of a run.
-
-    Where the output is not a terminal, a line is printed after every twentieth of the run instead. `end` is the step at
-    which the run ends, by default the horizon of its clock.
-    """
-
-    def __init__(
-        self,
-        end: int | None = None,
-        console: Console | None = None,
-        timer: Callable[[], float] = time.perf_counter,
-    ) -> None:
-        self.console = console or standard_console()
-        self._end = end
-        self._timer = timer
-        self._live: Live | None = None
-        self._labels: list[str] = []
-        self._next_look = 0  # the only thing that `on_step` compares
-        self._diverged: set[int] = set()
-
-    def on_start(self, trainer: Trainer) -> None:
-        step, now = trainer.clock.step, self._timer()
-        self.begun = (now, step)
-        self.end = trainer.clock.horizon if self._end is None else self._end
-        self._labels = member_labels([r.hyperparameters for r in trainer.report().members])
-        self._marks: deque[tuple[float, int]] = deque([self.begun])
-        self._last_look = self.begun
-        if self.console.is_terminal and not self.console.is_dumb_terminal:
-            self._next_look = step + 1
-            self._live = Live(self._line(trainer), console=self.console, auto_refresh=False)
-            self._live.start(refresh=True)
-        else:
-            self._next_look = self._next_plain_line(step)
-
-    def on_step(self, trainer: Trainer) -> None:
-        if trainer.clock.step >= self._next_look:
-            self._look(trainer)
-
-    def on_event(self, trainer: Trainer, event: Event) -> None:
-        if isinstance(event, TrialEnd):
-            outcome = "failed" if event.fitness is None else f"finished with a mean return of {event.fitness:,.1f}"
-            self.console.print(f"step {event.last_step:,}: trial {event.number} {outcome}")
-        if isinstance(event, Generation):
-            self._labels = member_labels([member.hyperparameters for member in event.members])
-            self._diverged.clear()
-        if not isinstance(event, TargetUpdate):
-            return
-        for member in event.newly_diverged:
-            if member not in self._diverged:
-                self._diverged.add(member)
-                self.console.print(
-                    f"step {event.step:,}: member {member} ({self._labels[member]}) diverged and no longer takes part",
-                    style="yellow",
-                )
-
-    def on_close(self, trainer: Trainer) -> None:
-        if self._live is not None:
-            self._live.update(self._line(trainer))
-            self._live.stop()
-            self._live = None
-
-    def _look(self, trainer: Trainer) -> None:
-        step, now = trainer.clock.step, self._timer()
-        if self._live is None:
-            self._mark(now, step)
-            self.console.print(self._plain_text(trainer), soft_wrap=True)
-            self._next_look = self._next_plain_line(step)
-            return
-        if now - self._marks[-1][0] >= REFRESH:
-            self._mark(now, step)
-            self._live.update(self._line(trainer), refresh=True)
-        # Reading the clock at every step would be expensive, so the steps between two looks follow the speed.
-        # They at most double, so that the line keeps moving where the run becomes slow.
-        before, seen = self._last_look
-        speed = (step - seen) / max(now - before, 1e-9)
-        self._next_look = step + max(1, int(min(speed * REFRESH / LOOKS, 2.0 * (step - seen))))
-        self._last_look = (now, step)
-
-    def _mark(self, now: float, step: int) -> None:
-        self._marks.append((now, step))
-        while len(self._marks) > 2 and self._marks[1][0] <= now - SPEED_WINDOW:
-            self._marks.popleft()
-
-    def _next_plain_line(self, step: int) -> int:
-        """The first step after this one that completes a twentieth of the run."""
-        start = self.begun[1]
-        way = max(1, self.end - start)
-        passed = (step - start) * PLAIN_LINES // way
-        return start + -(-(passed + 1) * way // PLAIN_LINES)
-
-    @property
-    def speed(self) -> float:
-        """Environment steps per second over the last few seconds."""
-        (before, seen), (now, step) = self._marks[0], self._marks[-1]
-        return (step - seen) / max(now - before, 1e-9)
-
-    def _facts(self, trainer: Trainer) -> str:
-        speed = self.speed
-        left = (self.end - trainer.clock.step) / speed if speed > 0 else None
-        return (
-            f"{speed:,.0f} steps/s  return {return_label(trainer)}  "
-            f"left {'-' if left is None else duration_label(left)}  {self._target(trainer)}"
-        )
-
-    def _target(self, trainer: Trainer) -> str:
-        first, *others = trainer.report().targets
-        if others:
-            return f"targets {' and '.join(map(str, (first, *others)))}"
-        return f"target {first}: {self._labels[first]}"
-
-    def _share(self, trainer: Trainer) -> float:
-        return min(1.0, trainer.clock.step / max(1, self.end))
-
-    def _plain_text(self, trainer: Trainer) -> str:
-        share = self._share(trainer)
-        return f"step {trainer.clock.step:,} of {self.end:,} ({share:.0%})  {self._facts(trainer)}"
-
-    def _line(self, trainer: Trainer) -> Table:
-        # The widths depend on the terminal alone, so that nothing jumps; the label of the target, which
-        # stands last, is cut where there is no room for it.
-        width = self.console.width
-        share = self._share(trainer)
-        done = f"{int(100 * share):3d}%"
-        bar_width = min(24, width - 90) if width >= 100 else 0
-        facts = Text(self._facts(trainer))
-        facts.truncate(width - len(done) - bar_width - 4, overflow="ellipsis")
-        line = Table.grid(padding=(0, 1, 0, 0))
-        line.add_row(done, ProgressBar(total=1.0, completed=share, width=bar_width), facts)
-        return line
-
-
-class DivergenceWarning(Observer):
+class DivergenceWarning(Observer[RunView]):
     """Warns about a member that diverged where nothing else is shown of a run."""
 
-    def on_event(self, trainer: Trainer, event: Event) -> None:
+    def on_event(self, trainer: RunView, event: Event) -> None:
         """Warn once about each."""
         if isinstance(event, TargetUpdate):
             for member in event.newly_diverged:
@@ -195,7 +42,7 @@ class DivergenceWarning(Observer):
                 )
 
 
-class ConsoleReporter(Observer):
+class ConsoleReporter(Observer[RunView]):
     """A header with the members, the progress line, evaluations, and in the end how the members did."""
 
     def __init__(
@@ -227,7 +74,7 @@ class ConsoleReporter(Observer):
         self._progress = ProgressLine(steps, self.console, timer)
         self._running = False
 
-    def on_start(self, trainer: Trainer) -> None:
+    def on_start(self, trainer: RunView) -> None:
         environments = trainer.environments
         parallel = f" ({environments.count} in parallel)" if environments.count > 1 else ""
         facts = {
@@ -250,10 +97,10 @@ class ConsoleReporter(Observer):
         # Bound here, so that a step costs one call and not two.
         self.on_step = self._progress.on_step
 
-    def on_episode(self, trainer: Trainer, episode: Episode) -> None:
+    def on_episode(self, trainer: RunView, episode: Episode) -> None:
         self._history.on_episode(trainer, episode)
 
-    def on_event(self, trainer: Trainer, event: Event) -> None:
+    def on_event(self, trainer: RunView, event: Event) -> None:
         self._history.on_event(trainer, event)
         self._progress.on_event(trainer, event)
         if isinstance(event, PolicyEvaluation):
@@ -263,7 +110,7 @@ class ConsoleReporter(Observer):
                 soft_wrap=True,
             )
 
-    def on_finish(self, trainer: Trainer) -> None:
+    def on_finish(self, trainer: RunView) -> None:
         self._running = False
         self._conclude(trainer)
         if self.run_directory is None:
@@ -283,7 +130,7 @@ class ConsoleReporter(Observer):
         }
         self.console.print(facts_table(facts))
 
-    def _last_model(self, trainer: Trainer) -> str:
+    def _last_model(self, trainer: RunView) -> str:
         evaluated = self._history.last_evaluation
         if evaluated is not None:
             when = "" if evaluated.step == trainer.clock.step else f" at step {evaluated.step:,}"
@@ -301,14 +148,14 @@ class ConsoleReporter(Observer):
         what = "evaluation" if best.judged_by == EVALUATION else "training"
         return f"step {best.step:,}, {what} return {best.total:,.1f} (best_model.zip)"
 
-    def on_close(self, trainer: Trainer) -> None:
+    def on_close(self, trainer: RunView) -> None:
         if self._running and trainer.interrupted:
             self._conclude(trainer)  # whoever caught the interruption says how to resume
         # After an error there is nothing to conclude, but the terminal must be restored.
         self._progress.on_close(trainer)
         self._running = False
 
-    def _conclude(self, trainer: Trainer) -> None:
+    def _conclude(self, trainer: RunView) -> None:
         self._progress.on_close(trainer)
         console, step = self.console, trainer.clock.step
         begun, first = self._progress.begun
@@ -321,8 +168,10 @@ class ConsoleReporter(Observer):
         )
         if trainer.recent_episodes:
             known = len(trainer.recent_episodes)
-            console.print(f"training return: {_mean(trainer, RECENT):,.1f} over the last {_episodes(known)}", end="")
-            console.print(f", {_mean(trainer, LATEST):,.1f} over the last {LATEST}" if known > LATEST else "")
+            console.print(
+                f"training return: {mean_return(trainer, RECENT):,.1f} over the last {_episodes(known)}", end=""
+            )
+            console.print(f", {mean_return(trainer, LATEST):,.1f} over the last {LATEST}" if known > LATEST else "")
         report, traits = trainer.report(), trainer.traits
         pair, one_by_one = traits.sums_up_selections, "evaluations" in traits.tables
         acting = acting_returns(self._history.history(trainer))
@@ -331,29 +180,8 @@ class ConsoleReporter(Observer):
             console.print(line)
 
 
-def return_label(trainer: Trainer) -> str:
-    """The mean training return of the last 100 episodes and, where it differs, of the last 10."""
-    if not trainer.recent_episodes:
-        return "-"
-    mean = f"{_mean(trainer, RECENT):,.1f}"
-    if len(trainer.recent_episodes) <= LATEST:
-        return mean
-    return f"{mean} (last {LATEST}: {_mean(trainer, LATEST):,.1f})"
-
-
-def _mean(trainer: Trainer, window: int) -> float:
-    return float(np.mean([episode.total for episode in trainer.recent_episodes][-window:]))
-
-
 def _episodes(count: int) -> str:
     return f"{count:,} episode{'' if count == 1 else 's'}"
-
-
-def duration_label(seconds: float) -> str:
-    """Hours, minutes and seconds: 1:02:03, or 2:03."""
-    minutes, second = divmod(round(seconds), 60)
-    hours, minute = divmod(minutes, 60)
-    return f"{hours}:{minute:02d}:{second:02d}" if hours else f"{minute}:{second:02d}"
 
 
 def bytes_label(size: int) -> str:

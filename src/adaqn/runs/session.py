@@ -12,17 +12,18 @@ import jax
 
 from adaqn.checkpoint import CheckpointStore
 from adaqn.checks import count
-from adaqn.errors import EnvironmentFault, MemoryFault, OutputFault, writing
+from adaqn.errors import EnvironmentFault, MemoryFault, OutputFault, UserError, writing
 from adaqn.replay.memory import require_memory
 from adaqn.runs.config import RunConfig, read_config
-from adaqn.runs.console import ConsoleReporter, DivergenceWarning, Memory, ProgressLine
+from adaqn.runs.console import ConsoleReporter, DivergenceWarning, Memory
 from adaqn.runs.directory import RunDirectory
 from adaqn.runs.horizons import extended
 from adaqn.runs.lock import RunLock
+from adaqn.runs.progress_line import ProgressLine
 from adaqn.runs.recorders.composition import RunRecorders, recorders_for
 from adaqn.runs.recorders.sinks import require_wandb
 from adaqn.snapshot import replacing
-from adaqn.training.callbacks import EvalCallback, Model
+from adaqn.training.callbacks import BaseCallback, EvalCallback, Model
 from adaqn.training.interrupts import on_interrupt
 from adaqn.training.observers import Observer
 from adaqn.training.trainer import Trainer
@@ -72,7 +73,7 @@ class RunSession:
         trainer: Trainer,
         output: Output,
         force: bool = False,
-        callbacks: Sequence[Observer] = (),
+        callbacks: Sequence[Observer[Trainer]] = (),
     ) -> RunSession:
         """A new run in a directory that does not hold one, or whose run is given up with `force`.
 
@@ -104,11 +105,15 @@ class RunSession:
     def read_config(path: Path) -> RunConfig:
         """The configuration of a run that exists."""
         file = RunDirectory.open(path).config
-        return RunConfig.from_dict(read_config(file), str(file))
+        return RunConfig.as_given(read_config(file), str(file))
 
     @staticmethod
-    def new_end(path: Path, config: RunConfig, steps: int, stretch_schedules: bool) -> tuple[RunConfig, bool]:
-        """The configuration of a run that exists with another end, and whether that leaves anything to train."""
+    def with_end(path: Path, config: RunConfig, steps: int | None, stretch_schedules: bool) -> tuple[RunConfig, bool]:
+        """The configuration of a run that exists, perhaps with another end, and whether that leaves more to train."""
+        if steps is None:
+            if stretch_schedules:
+                raise UserError("schedules can be stretched only to a new end: give its steps, too")
+            return config, False
         directory = RunDirectory.open(path)
         done = max(CheckpointStore(directory.checkpoint).steps(), default=0)
         steps = count("steps", steps, low=1)
@@ -174,20 +179,23 @@ class RunSession:
             self.close()
             raise
 
-    def run(self, callbacks: Sequence[Observer], model: Model) -> None:
-        """Train to the end; SIGINT and SIGTERM end it after a whole step, ready to be resumed if it has a directory."""
+    def run(self, callbacks: Sequence[Observer[Trainer]], model: Model) -> None:
+        """Train to the end; SIGINT and SIGTERM end it after a whole step, ready to be resumed if it has a directory.
+
+        `callbacks` are bound to the model already, those of `evaluation_callbacks` among them.
+        """
         try:
             self._run(callbacks, model)
         finally:
             self.close()
 
-    def _run(self, callbacks: Sequence[Observer], model: Model) -> None:
+    def _run(self, callbacks: Sequence[Observer[Trainer]], model: Model) -> None:
         trainer, config = self.trainer, self.config
         if trainer.clock.step == 0:
             _require_memory(config, trainer)
         trainer.clock = trainer.clock._replace(horizon=trainer.clock.horizon or config.horizons[0][1])
         trainer.horizons = () if config.horizon is None else config.horizons
-        observers = [*callbacks, *self._evaluation(model), *self._display()]
+        observers = [*callbacks, *self._display()]
         if self._recorders is not None:
             self._recorders.best_model.bind(model)
             observers = self._recorders.observers(observers)
@@ -215,20 +223,7 @@ class RunSession:
             return f"; `adaqn resume {where}` begins the run anew"
         return f"; the run so far is kept, and `adaqn resume {where}` goes on from its last checkpoint"
 
-    def _evaluation(self, model: Model) -> list[Observer]:
-        if self.config.eval_interval is None:
-            return []
-        callback = EvalCallback(
-            n_eval_episodes=self.config.eval_episodes,
-            eval_freq=self.config.eval_interval,
-            log_path=None if self.directory is None else self.directory.path,
-            seed=self.config.seed,
-            verbose=0,  # the console shows evaluations, and the best model is kept by the recorders
-        )
-        callback.bind(model)
-        return [callback]
-
-    def _display(self) -> list[Observer]:
+    def _display(self) -> list[Observer[Trainer]]:
         if self._output.console:
             return [
                 ConsoleReporter(
@@ -244,6 +239,21 @@ class RunSession:
                 )
             ]
         return [ProgressLine(self.config.steps)] if self._output.progress_bar else [DivergenceWarning()]
+
+
+def evaluation_callbacks(config: RunConfig, run_dir: Path | None) -> list[BaseCallback]:
+    """Who makes the evaluations that a configuration asks for."""
+    if config.eval_interval is None:
+        return []
+    return [
+        EvalCallback(
+            n_eval_episodes=config.eval_episodes,
+            eval_freq=config.eval_interval,
+            log_path=run_dir,
+            seed=config.seed,
+            verbose=0,  # the console shows evaluations, and the best model is kept by the recorders
+        )
+    ]
 
 
 def _require_wandb(config: RunConfig) -> None:

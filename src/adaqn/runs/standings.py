@@ -10,17 +10,14 @@ from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from adaqn.agents.events import Event, Generation, MemberEvaluation, PolicyEvaluation, TargetUpdate
 from adaqn.runs.reading import Episodes, Evaluations, RunData, read_run
-from adaqn.training.observers import Episode, Observer
-
-if TYPE_CHECKING:
-    from adaqn.training.trainer import Trainer
+from adaqn.training.observers import Episode, Observer, RunView
 
 
 class ActingReturn(NamedTuple):
@@ -152,7 +149,7 @@ def _setting(config: Mapping[str, Any], name: str, default: int) -> int:
     return int(value)
 
 
-class HistoryRecorder(Observer):
+class HistoryRecorder(Observer[RunView]):
     """Collects the history of a run in memory; a resumed run begins with what is in its directory."""
 
     def __init__(self, directory: Path | None = None, learning_starts: int = 0) -> None:
@@ -166,7 +163,7 @@ class HistoryRecorder(Observer):
         self._lineage: list[tuple[int, list[tuple[Any, Any]]]] = []
         self._member_evaluations: list[MemberEvaluation] = []
 
-    def on_start(self, trainer: Trainer) -> None:
+    def on_start(self, trainer: RunView) -> None:
         """Take over what a run did before it was resumed."""
         self._members = len(trainer.report().members)
         if self._directory is None or trainer.clock.step == 0:
@@ -184,11 +181,11 @@ class HistoryRecorder(Observer):
             returns, lengths = run.evaluations.total[last].tolist(), run.evaluations.length[last].tolist()
             self.last_evaluation = PolicyEvaluation(int(run.evaluations.step[-1]), tuple(returns), tuple(lengths))
 
-    def on_episode(self, trainer: Trainer, episode: Episode) -> None:
+    def on_episode(self, trainer: RunView, episode: Episode) -> None:
         """Note an episode."""
         self._episodes.append(episode)
 
-    def on_event(self, trainer: Trainer, event: Event) -> None:
+    def on_event(self, trainer: RunView, event: Event) -> None:
         """Note who acted, who joined and what was evaluated."""
         if isinstance(event, TargetUpdate):
             self._steps.append(event.step)
@@ -200,7 +197,7 @@ class HistoryRecorder(Observer):
         elif isinstance(event, PolicyEvaluation):
             self.last_evaluation = event
 
-    def history(self, trainer: Trainer) -> History:
+    def history(self, trainer: RunView) -> History:
         """All of it so far."""
         one_by_one = "evaluations" in trainer.traits.tables
         joined, began = joined_steps(self._lineage, self._members)

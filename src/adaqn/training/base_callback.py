@@ -35,11 +35,11 @@ class Model(Policy, Protocol):
         ...
 
 
-class BaseCallback(Observer):
+class BaseCallback(Observer["Trainer"]):
     """Write a callback by overriding some of the methods that begin with `_on`.
 
-    It may read everything and call `self.trainer.stop(reason)`, but must change nothing that learning depends
-    on.
+    It may read everything, which is why it has the trainer itself, and call `self.trainer.stop(reason)`, but must
+    change nothing that learning depends on.
     """
 
     model: Model

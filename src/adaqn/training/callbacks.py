@@ -21,12 +21,13 @@ from adaqn.snapshot import require_replaceable
 from adaqn.training.base_callback import BaseCallback, CallbackList, FunctionCallback, Model, as_callback
 from adaqn.training.evaluation import (
     EvaluationInterrupted,
-    EvaluationLog,
     EvaluationResult,
     InterruptiblePolicy,
     episode_seed,
     evaluate_policy,
 )
+from adaqn.training.evaluation_table import EvaluationLog
+from adaqn.training.observers import RECENT
 
 if TYPE_CHECKING:
     from adaqn.exact_file import ExactFile
@@ -260,9 +261,8 @@ class StopTrainingOnReturn(BaseCallback):
         self._episodes = 0  # how many had ended when it was last looked at
 
     def _on_training_start(self) -> None:
-        known = self.trainer.recent_episodes.maxlen
-        if known is not None and self.window > known:
-            raise UserError(f"window must be at most {known} episodes, but got {self.window}")
+        if self.window > RECENT:
+            raise UserError(f"window must be at most {RECENT} episodes, but got {self.window}")
         self._episodes = self.trainer.episodes
 
     def _on_step(self) -> bool:

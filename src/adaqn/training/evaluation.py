@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal, Protocol, overload
 
 import gymnasium
@@ -16,11 +12,7 @@ import numpy as np
 from adaqn.checks import count
 from adaqn.envs.spaces import observation_dtype
 from adaqn.envs.values import Unusable, observation_of, require_finite, reward_of, truth_of
-from adaqn.errors import EnvironmentFault, UserError, writing
-from adaqn.exact_file import ExactFile, Written
-from adaqn.snapshot import replacing
-
-EVALUATION_COLUMNS = ("step", "generation", "member", "return", "length")
+from adaqn.errors import EnvironmentFault, UserError
 
 
 class Policy(Protocol):
@@ -139,79 +131,6 @@ def evaluate_policy(
 def episode_seed(seed: int, *indices: int) -> int:
     """A seed for `env.reset`, unrelated to that of any other (seed, indices)."""
     return int(np.random.SeedSequence(count("seed", seed), spawn_key=indices).generate_state(1)[0])
-
-
-class EvaluationLog:
-    """A file with a row per evaluation episode."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.file = ExactFile(path)
-        self._opened = False
-
-    def check(self) -> None:
-        """Raise if there is a file that is no log of evaluations, which is not to be overwritten."""
-        if os.path.lexists(self.path):
-            self._read()
-
-    def open(self, step: int) -> list[float]:
-        """Go on at this step: drop later rows, and give the mean return of each earlier evaluation.
-
-        Later rows are those of a run that was killed, and that has now been resumed from before them. When
-        the same log is opened again, for a further call of `learn`, all it has stays.
-        """
-        present = os.path.lexists(self.path)
-        rows = self._read() if present else []
-        kept = [row for row in rows if self._opened or int(row[0]) <= step]
-        text = _lines([EVALUATION_COLUMNS, *kept]).encode()
-        if not present or self.path.read_bytes() != text:
-            with writing(self.path):
-                self.path.parent.mkdir(parents=True, exist_ok=True)
-            with replacing(self.path) as file:
-                file.write(text)
-        self.file.resume(Written.of(text))
-        if self._opened:
-            return []
-        self._opened = True
-        returns: dict[str, list[float]] = {}
-        for row in kept:
-            returns.setdefault(row[0], []).append(float(row[3]))
-        return [float(np.mean(values)) for values in returns.values()]
-
-    def append(self, step: int, generation: int, member: int, result: EvaluationResult) -> None:
-        """Add the episodes of one evaluation."""
-        episodes = zip(result.returns, result.lengths, strict=True)
-        self.file.append(_lines([(step, generation, member, *episode) for episode in episodes]))
-
-    def close(self) -> None:
-        """Give the handle back to the operating system; the log may be used again."""
-        self.file.close()
-
-    def _read(self) -> list[list[str]]:
-        try:
-            with self.path.open(newline="", encoding="utf-8", errors="replace") as file:
-                header, *rows = list(csv.reader(file)) or [[]]
-        except (OSError, csv.Error) as error:
-            raise UserError(f"cannot read {self.path} as a log of evaluations: {error}") from error
-        if tuple(header) != EVALUATION_COLUMNS:
-            raise UserError(
-                f"{self.path} must begin with {','.join(EVALUATION_COLUMNS)}, but got {','.join(header)[:80]}: it is "
-                "no log of evaluations, and was not overwritten"
-            )
-        # A killed process can leave a torn last row; it is later than any checkpoint and will be made again.
-        rows = [row for row in rows if len(row) == len(EVALUATION_COLUMNS)]
-        for row in rows:
-            try:
-                _ = int(row[0]), float(row[3])
-            except ValueError:
-                raise UserError(f"{self.path} must hold numbers, but one of its lines is {','.join(row)!r}") from None
-        return rows
-
-
-def _lines(rows: Iterable[Iterable[object]]) -> str:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(rows)
-    return text.getvalue()
 
 
 def _play_episode(

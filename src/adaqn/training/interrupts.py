@@ -7,6 +7,26 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import NoReturn
+
+
+class RunInterrupted(Exception):
+    """Why `learn` was left with KeyboardInterrupt or SystemExit, whose `__cause__` it is, after a whole step."""
+
+    def __init__(self, reason: str, step: int, finished: bool) -> None:
+        super().__init__(f"interrupted by {reason} at step {step}")
+        self.signal = signal.Signals[reason]
+        self.finished = finished  # the signal came when the run was over: there is nothing to resume
+
+
+def pass_on(reason: str, step: int, finished: bool) -> NoReturn:
+    """End the program that called `learn` as the signal would have.
+
+    Only when the step is whole and the agent can be used: raised in the middle of a step, its memory, which goes from
+    state to state, would be lost. The exception is no subclass, because Python exits by SIGINT for the very class only.
+    """
+    cause = RunInterrupted(reason, step, finished)
+    raise (KeyboardInterrupt() if cause.signal == signal.SIGINT else SystemExit(128 + cause.signal)) from cause
 
 
 @contextmanager

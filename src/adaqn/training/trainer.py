@@ -21,9 +21,7 @@ from adaqn.replay.protocol import Replay, Transitions
 from adaqn.snapshot import Snapshot
 from adaqn.training.lending import LentEnvironment
 from adaqn.training.logger import Logger
-from adaqn.training.observers import Episode, Observer
-
-RECENT = 100  # episodes over which the training return is averaged in logs
+from adaqn.training.observers import RECENT, Episode, Observer
 
 
 class Trainer:
@@ -60,7 +58,7 @@ class Trainer:
         self.logger = Logger()
         self._ended = np.zeros(environments.count, bool)
         self._started = False  # the environments have been reset
-        self._observers: tuple[Observer, ...] = ()  # of the call of `run` that is under way
+        self._observers: tuple[Observer[Trainer], ...] = ()  # of the call of `run` that is under way
         self.pending: tuple[Operation, ...] = ()  # what an interruption left undone of what was due for this step
         self.postponed: set[str] = set()  # what observers left undone for this step because of an interruption
 
@@ -143,7 +141,7 @@ class Trainer:
         self.stop_reason = reason
         self.interrupted = True
 
-    def run(self, until: int, observers: Sequence[Observer] = ()) -> None:
+    def run(self, until: int, observers: Sequence[Observer[Trainer]] = ()) -> None:
         """Go on until this many environment steps have been taken, or somebody asked to stop or interrupted.
 
         An interrupted run keeps what is due for its last step undone, or what is left of it: the last update and the
@@ -173,7 +171,7 @@ class Trainer:
                 for observer in reversed(observers):
                     closing.callback(observer.on_close, self)
 
-    def _finish(self, observers: Sequence[Observer]) -> None:
+    def _finish(self, observers: Sequence[Observer[Trainer]]) -> None:
         for observer in observers:
             observer.on_last_step(self)
         if self._settle(observers, act=False) is not None:
@@ -185,7 +183,7 @@ class Trainer:
         for observer in self._observers:
             observer.on_event(self, event)
 
-    def _settle(self, observers: Sequence[Observer], act: bool) -> np.ndarray | None:
+    def _settle(self, observers: Sequence[Observer[Trainer]], act: bool) -> np.ndarray | None:
         """Do all that is due up to the current step, and choose the next actions; None if interrupted on the way.
 
         The last update and the choice of actions are one dispatch where nothing comes between them.
@@ -219,7 +217,7 @@ class Trainer:
         self.clock = clock._replace(settled=clock.step)
         return np.zeros(0) if actions is None else actions
 
-    def _tell(self, events: Sequence[Event], observers: Sequence[Observer]) -> None:
+    def _tell(self, events: Sequence[Event], observers: Sequence[Observer[Trainer]]) -> None:
         """Tell what an operation did; a trial begins in new episodes."""
         for event in events:
             if isinstance(event, Failure):
@@ -237,7 +235,7 @@ class Trainer:
         self.updates += 1
         return self.replay.sample(self._replay_rng, self.batch_size)
 
-    def _step(self, actions: np.ndarray, observers: Sequence[Observer]) -> None:
+    def _step(self, actions: np.ndarray, observers: Sequence[Observer[Trainer]]) -> None:
         environments = self.environments
         self.postponed.clear()
         try:

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 
 from adaqn.agents.events import PolicyEvaluation, TargetUpdate
-from adaqn.agents.protocol import Clock
 from adaqn.errors import UserError
 from adaqn.exact_file import ExactFile, Written
 from adaqn.runs.reading import BestModel, read_best_model
 from adaqn.runs.recorders.best_model import BestModelRecorder
 from adaqn.training.observers import Episode
+from adaqn.training.trainer import Trainer
+from tests.fakes import fake_run
 
 MADE: list[BestModelRecorder] = []
 
@@ -30,33 +28,22 @@ def closed_files() -> Iterator[None]:
         MADE.pop().file.close()
 
 
-def make_trainer(count: int = 1) -> Any:
-    """A trainer whose policy is as good as its recent episodes."""
-    return SimpleNamespace(
-        clock=Clock(),
-        state=None,
-        environments=SimpleNamespace(count=count),
-        recent_episodes=deque(maxlen=100),
-        policy_return=lambda recent: float(np.mean(recent)) if recent else None,
-    )
-
-
 class SavedSteps:
-    def __init__(self, trainer: Any) -> None:
+    def __init__(self, trainer: Trainer) -> None:
         self.trainer = trainer
 
     def save(self, path: Path) -> None:
         path.write_text(str(self.trainer.clock.step))
 
 
-def make_recorder(path: Path, trainer: Any, learning_starts: int = 0) -> BestModelRecorder:
+def make_recorder(path: Path, trainer: Trainer, learning_starts: int = 0) -> BestModelRecorder:
     recorder = BestModelRecorder(ExactFile(path / "best_model.csv"), path / "best_model.zip", learning_starts)
     recorder.bind(SavedSteps(trainer))  # type: ignore[arg-type]
     MADE.append(recorder)
     return recorder
 
 
-def go(recorder: BestModelRecorder, trainer: Any, returns: dict[int, float], until: int, length: int = 100) -> None:
+def go(recorder: BestModelRecorder, trainer: Trainer, returns: dict[int, float], until: int, length: int = 100) -> None:
     """Episodes of a hundred steps, one after the other; their returns change at the given steps."""
     if trainer.clock.step == 0:
         recorder.on_start(trainer)
@@ -68,7 +55,7 @@ def go(recorder: BestModelRecorder, trainer: Any, returns: dict[int, float], unt
         recorder.on_step(trainer)
 
 
-def evaluate(recorder: BestModelRecorder, trainer: Any, *returns: float) -> None:
+def evaluate(recorder: BestModelRecorder, trainer: Trainer, *returns: float) -> None:
     recorder.on_event(trainer, PolicyEvaluation(trainer.clock.step, returns, (1,) * len(returns)))
 
 
@@ -81,7 +68,7 @@ def saved(path: Path) -> int:
 
 
 def test_the_last_ten_training_episodes_decide_and_a_collapse_loses_nothing(tmp_path: Path) -> None:
-    trainer = make_trainer()
+    trainer = fake_run(1, interval=None)
     recorder = make_recorder(tmp_path, trainer)
     go(recorder, trainer, {0: 1.0, 1_500: 5.0, 3_001: -8.0}, until=6_000)
     # At 2000 six of ten episodes have a return of 5, at 3000 all of them.
@@ -93,7 +80,7 @@ def test_the_last_ten_training_episodes_decide_and_a_collapse_loses_nothing(tmp_
 
 
 def test_the_end_of_a_run_is_looked_at_too(tmp_path: Path) -> None:
-    trainer = make_trainer()
+    trainer = fake_run(1, interval=None)
     recorder = make_recorder(tmp_path, trainer)
     go(recorder, trainer, {0: 1.0, 2_001: 5.0}, until=2_500)
     recorder.on_finish(trainer)
@@ -101,14 +88,14 @@ def test_the_end_of_a_run_is_looked_at_too(tmp_path: Path) -> None:
 
 
 def test_an_equal_return_is_not_better(tmp_path: Path) -> None:
-    trainer = make_trainer()
+    trainer = fake_run(1, interval=None)
     go(make_recorder(tmp_path, trainer), trainer, {0: 4.0}, until=5_000)
     assert rows(tmp_path) == ["1000,4.0,training"]
 
 
 @pytest.mark.parametrize(("count", "first"), [(1, 3_000), (2, 4_000)])
 def test_episodes_before_learning_started_do_not_count(count: int, first: int, tmp_path: Path) -> None:
-    trainer = make_trainer(count)
+    trainer = fake_run(count, interval=None)
     # Random actions got more than what is learned: with one environment the tenth episode that began at 1501 or later
     # ends at 2600, with two at 3600.
     go(make_recorder(tmp_path, trainer, learning_starts=1_501), trainer, {0: 9.0, 1_701: 1.0}, until=5_000)
@@ -116,7 +103,7 @@ def test_episodes_before_learning_started_do_not_count(count: int, first: int, t
 
 
 def test_the_first_evaluation_counts_more_than_all_training_returns(tmp_path: Path) -> None:
-    trainer = make_trainer()
+    trainer = fake_run(1, interval=None)
     recorder = make_recorder(tmp_path, trainer)
     go(recorder, trainer, {0: 50.0}, until=1_500)
     evaluate(recorder, trainer, 1.0, 3.0)
@@ -130,7 +117,7 @@ def test_the_first_evaluation_counts_more_than_all_training_returns(tmp_path: Pa
 
 @pytest.mark.parametrize(("episodes", "row"), [(3, "300,7.0,training"), (0, "0,nan,training")])
 def test_a_run_too_short_to_judge_keeps_its_last_model(episodes: int, row: str, tmp_path: Path) -> None:
-    trainer = make_trainer()
+    trainer = fake_run(1, interval=None)
     recorder = make_recorder(tmp_path, trainer)
     recorder.on_start(trainer)
     go(recorder, trainer, {0: 7.0}, until=100 * episodes)
@@ -141,11 +128,11 @@ def test_a_run_too_short_to_judge_keeps_its_last_model(episodes: int, row: str, 
 
 
 def test_anything_is_better_than_a_return_that_is_not_known(tmp_path: Path) -> None:
-    text = "step,return,judged_by\n300,nan,training\n"
-    (tmp_path / "best_model.csv").write_text(text)
-    trainer = make_trainer()
+    before = b"step,return,judged_by\n300,nan,training\n"
+    (tmp_path / "best_model.csv").write_bytes(before)
+    trainer = fake_run(1, interval=None)
     recorder = make_recorder(tmp_path, trainer)
-    recorder.file.resume(Written.of(text.encode()))
+    recorder.file.resume(Written.of(before))
     recorder.on_start(trainer)
     assert recorder.best is not None and math.isnan(recorder.best.total)
     go(recorder, trainer, {0: -7.0}, until=1_000)
@@ -161,7 +148,7 @@ def test_cut_back_to_a_checkpoint_it_goes_on_as_if_nothing_had_happened(
 
     def run(path: Path, cut: bool) -> None:
         path.mkdir()
-        trainer = make_trainer()
+        trainer = fake_run(1, interval=None)
         recorder = make_recorder(path, trainer)
         kept: Any = None
         for until in range(100, 6_100, 100):
@@ -172,7 +159,7 @@ def test_cut_back_to_a_checkpoint_it_goes_on_as_if_nothing_had_happened(
                 kept = recorder.file.written, trainer.clock, list(trainer.recent_episodes)
             if cut and until == 5_300:  # killed here, after models were saved that the checkpoint knows nothing of
                 recorder.on_close(trainer)
-                trainer, again = make_trainer(), make_recorder(path, trainer)
+                trainer, again = fake_run(1, interval=None), make_recorder(path, trainer)
                 again.file.resume(kept[0])
                 trainer.clock = kept[1]
                 trainer.recent_episodes.extend(kept[2])

@@ -78,7 +78,7 @@ def test_the_metrics_and_their_tags(trainer: Any, monkeypatch: pytest.MonkeyPatc
         "ada/target_member": 0.0,
     }
     trainer.clock = trainer.clock._replace(step=100)
-    trainer.state, trainer.episodes = 3, 2
+    trainer.state, trainer.episodes = trainer.state._replace(updates=3), 2
     trainer.recent_episodes.extend([Episode(84, 10.0, 4), Episode(90, -3.0, 6)])
     recorder.on_step(trainer)
     assert sink.rows[100] == {

@@ -16,6 +16,7 @@ from adaqn import AdaDQN, Hyperparameters
 from adaqn.errors import UserError
 from adaqn.runs.recorders.progress import ProgressRecorder
 from adaqn.runs.recorders.sinks import CsvSink, TensorBoardSink, WandbSink, require_wandb
+from adaqn.training.observers import Observer
 
 
 def csv_text(path: Path) -> list[str]:
@@ -186,19 +187,17 @@ def test_wandb_that_fails_is_done_without(
     assert len(csv_text(tmp_path)) == 1 + 5 + 1
 
 
-def test_tensorboard_on_a_full_disk_is_done_without(
-    tmp_path: Path, trainer: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_tensorboard_on_a_full_disk_is_done_without(tmp_path: Path, trainer: Any) -> None:
     sinks = [TensorBoardSink(tmp_path / "tensorboard"), CsvSink(tmp_path / "progress.csv")]
-    recorder = ProgressRecorder(20, sinks)
-    recorder.on_start(trainer)
     tensorboard: Any = sinks[0]
-    tensorboard.close()
-    tensorboard._file = open("/dev/full", "wb", buffering=0)  # noqa: SIM115
+
+    class Fills(Observer):
+        def on_start(self, trainer: Any) -> None:
+            tensorboard.close()
+            tensorboard._file = open("/dev/full", "wb", buffering=0)  # noqa: SIM115
+
     with pytest.warns(RuntimeWarning, match=r"cannot write .*tensorboard: No space left on device; the run goes on"):
-        for _ in range(20):
-            trainer.step([recorder])
-        recorder.on_close(trainer)
+        trainer.run(40, [ProgressRecorder(20, sinks), Fills()])
     assert len(csv_text(tmp_path)) == 1 + 2 + 1
 
 

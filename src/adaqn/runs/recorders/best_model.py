@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from adaqn.agents.events import Event, PolicyEvaluation
 from adaqn.exact_file import ExactFile
 from adaqn.runs.reading import EVALUATION, TRAINING, BestModel, read_best_model
 from adaqn.runs.recorders.exact_tables import ExactRecorder
 from adaqn.training.callbacks import Model, crossed
-from adaqn.training.observers import LATEST
-
-if TYPE_CHECKING:
-    from adaqn.training.trainer import Trainer
+from adaqn.training.observers import LATEST, RunView
 
 # Steps between two looks at the training return. It is no setting: what is kept must not depend on how a run is logged.
 INTERVAL = 1_000
@@ -39,24 +35,24 @@ class BestModelRecorder(ExactRecorder):
         """Make known what is to be saved, before the run begins; a trainer without a model has only the table."""
         self._model = model
 
-    def first_line(self, trainer: Trainer) -> str:
+    def first_line(self, trainer: RunView) -> str:
         """The header."""
         return "step,return,judged_by\n"
 
-    def on_start(self, trainer: Trainer) -> None:
+    def on_start(self, trainer: RunView) -> None:
         """Begin the file, or read which model was the best before this resumption."""
         super().on_start(trainer)
         self.best = read_best_model(self.file.path)
         self._seen = trainer.clock.step
 
-    def on_step(self, trainer: Trainer) -> None:
+    def on_step(self, trainer: RunView) -> None:
         """Look at the training return if it is time."""
         step = trainer.clock.step
         if crossed(INTERVAL, self._seen, step):
             self._judge(trainer)
         self._seen = step
 
-    def on_event(self, trainer: Trainer, event: Event) -> None:
+    def on_event(self, trainer: RunView, event: Event) -> None:
         """Look at an evaluation; the first one counts more than all training returns before it."""
         if not isinstance(event, PolicyEvaluation):
             return
@@ -64,7 +60,7 @@ class BestModelRecorder(ExactRecorder):
         if first or self._is_better(event.mean):
             self._keep(BestModel(event.step, event.mean, EVALUATION))
 
-    def on_finish(self, trainer: Trainer) -> None:
+    def on_finish(self, trainer: RunView) -> None:
         """Look once more if the last step was none to look at, and keep some model of a run too short to judge any."""
         if trainer.clock.step % INTERVAL:
             self._judge(trainer)
@@ -72,7 +68,7 @@ class BestModelRecorder(ExactRecorder):
             value = trainer.policy_return(self._recent_returns(trainer))
             self._keep(BestModel(trainer.clock.step, math.nan if value is None else value, TRAINING))
 
-    def _judge(self, trainer: Trainer) -> None:
+    def _judge(self, trainer: RunView) -> None:
         if self.best is not None and self.best.judged_by == EVALUATION:
             return
         recent = self._recent_returns(trainer)
@@ -80,7 +76,7 @@ class BestModelRecorder(ExactRecorder):
         if value is not None and self._is_better(value):
             self._keep(BestModel(trainer.clock.step, value, TRAINING))
 
-    def _recent_returns(self, trainer: Trainer) -> list[float]:
+    def _recent_returns(self, trainer: RunView) -> list[float]:
         """Returns of the last episodes that began after learning started."""
         count = trainer.environments.count
         learned = [e.total for e in trainer.recent_episodes if e.step - e.length * count >= self._learning_starts]

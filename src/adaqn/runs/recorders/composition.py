@@ -24,19 +24,20 @@ from adaqn.runs.recorders.sinks import CsvSink, TensorBoardSink, WandbSink
 from adaqn.runs.recorders.stopwatch import Stopwatch
 from adaqn.runs.recorders.summary import SummaryWriter
 from adaqn.training.observers import Observer
+from adaqn.training.trainer import Trainer
 
 
 @dataclass(frozen=True)
 class RunRecorders:
     """Who writes what in one run directory."""
 
-    recorders: tuple[Observer, ...]
+    recorders: tuple[Observer[Trainer], ...]
     best_model: BestModelRecorder  # one of the recorders; the model to save must be bound to it
     progress: ProgressRecorder
     checkpointer: Checkpointer
     summary: SummaryWriter
 
-    def observers(self, callbacks: Sequence[Observer] = ()) -> list[Observer]:
+    def observers(self, callbacks: Sequence[Observer[Trainer]] = ()) -> list[Observer[Trainer]]:
         """All observers of the run.
 
         The metrics of a step have what callbacks recorded in it, so they are logged after them. A checkpoint counts

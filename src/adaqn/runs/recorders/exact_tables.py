@@ -3,39 +3,36 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from adaqn.agents.events import Event, Generation, MemberEvaluation, TargetUpdate, TrialEnd
 from adaqn.evolution import Descendant
 from adaqn.exact_file import NOTHING, ExactFile
-from adaqn.training.observers import Episode, Observer
-
-if TYPE_CHECKING:
-    from adaqn.training.trainer import Trainer
+from adaqn.training.evaluation_table import EVALUATIONS_HEADER, evaluation_row
+from adaqn.training.observers import Episode, Observer, RunView
 
 EPISODES_HEADER = "step,return,length\n"
 
 
-class ExactRecorder(Observer):
+class ExactRecorder(Observer[RunView]):
     """Appends to one exact file, which begins with a line that is known at the start of the run."""
 
     def __init__(self, file: ExactFile) -> None:
         self.file = file
 
-    def first_line(self, trainer: Trainer) -> str:
+    def first_line(self, trainer: RunView) -> str:
         """What the file begins with."""
         raise NotImplementedError
 
-    def on_start(self, trainer: Trainer) -> None:
+    def on_start(self, trainer: RunView) -> None:
         """Begin the file, or cut off what a killed process wrote to it after the checkpoint."""
         if self.file.written == NOTHING:
             self.file.append(self.first_line(trainer))
         else:
             self.file.cut()
 
-    def on_close(self, trainer: Trainer) -> None:
+    def on_close(self, trainer: RunView) -> None:
         """Close the file."""
         self.file.close()
 
@@ -43,11 +40,11 @@ class ExactRecorder(Observer):
 class EpisodesRecorder(ExactRecorder):
     """episodes.csv: a row per finished training episode."""
 
-    def first_line(self, trainer: Trainer) -> str:
+    def first_line(self, trainer: RunView) -> str:
         """The header."""
         return EPISODES_HEADER
 
-    def on_episode(self, trainer: Trainer, episode: Episode) -> None:
+    def on_episode(self, trainer: RunView, episode: Episode) -> None:
         """Write its row; `repr` of a float reads back as the same float."""
         self.file.append(f"{episode.step},{float(episode.total)!r},{episode.length}\n")
 
@@ -58,13 +55,13 @@ class SelectionRecorder(ExactRecorder):
     Where a row sums up many target updates, it also has the share of them in which each member was chosen.
     """
 
-    def first_line(self, trainer: Trainer) -> str:
+    def first_line(self, trainer: RunView) -> str:
         """The header."""
         members = range(len(trainer.report().members))
         names = ("loss", "acted", "selected") if trainer.traits.sums_up_selections else ("loss", "acted")
         return ",".join(["step", "target", *(f"{name}_{k}" for name in names for k in members)]) + "\n"
 
-    def on_event(self, trainer: Trainer, event: Event) -> None:
+    def on_event(self, trainer: RunView, event: Event) -> None:
         """Write the row of a target update; the losses in as few digits as tell float32 apart."""
         if isinstance(event, TargetUpdate):
             numbers = (*event.cumulated_loss, *event.acted, *(event.selected or ()))
@@ -79,13 +76,13 @@ def _shortest(value: float) -> str:
 class MembersRecorder(ExactRecorder):
     """members.jsonl: the ensemble at the start and after every generation, with parents."""
 
-    def first_line(self, trainer: Trainer) -> str:
+    def first_line(self, trainer: RunView) -> str:
         """The members as they were given, which have no parents."""
         report = trainer.report().members
         members = tuple(Descendant(member.hyperparameters, None, None) for member in report)
         return _generation_line(Generation(trainer.clock.step, 0, members))
 
-    def on_event(self, trainer: Trainer, event: Event) -> None:
+    def on_event(self, trainer: RunView, event: Event) -> None:
         """Write the line of a generation."""
         if isinstance(event, Generation):
             self.file.append(_generation_line(event))
@@ -102,25 +99,24 @@ def _generation_line(event: Generation) -> str:
 class EvaluationsRecorder(ExactRecorder):
     """evaluations.csv of an algorithm that evaluates its members one by one: a row per episode."""
 
-    def first_line(self, trainer: Trainer) -> str:
+    def first_line(self, trainer: RunView) -> str:
         """The header."""
-        return "step,generation,member,return,length\n"
+        return EVALUATIONS_HEADER
 
-    def on_event(self, trainer: Trainer, event: Event) -> None:
+    def on_event(self, trainer: RunView, event: Event) -> None:
         """Write the row of an episode."""
         if isinstance(event, MemberEvaluation):
-            row = (event.step, event.generation, event.member, float(event.total), event.length)
-            self.file.append(",".join(map(repr, row)) + "\n")
+            self.file.append(evaluation_row(event))
 
 
 class TrialsRecorder(ExactRecorder):
     """trials.jsonl: a line per trial of a search that is over."""
 
-    def first_line(self, trainer: Trainer) -> str:
+    def first_line(self, trainer: RunView) -> str:
         """Nothing is known of a trial before it is over."""
         return ""
 
-    def on_event(self, trainer: Trainer, event: Event) -> None:
+    def on_event(self, trainer: RunView, event: Event) -> None:
         """Write the line of a trial."""
         if isinstance(event, TrialEnd):
             values = event._asdict() | {"hyperparameters": event.hyperparameters.to_dict()}

@@ -5,17 +5,14 @@ from __future__ import annotations
 import statistics
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from adaqn.agents.events import Event, PolicyEvaluation
 from adaqn.compilation import compile_seconds
 from adaqn.errors import OutputFault
 from adaqn.runs.recorders.stopwatch import Stopwatch
 from adaqn.training.callbacks import crossed
-from adaqn.training.observers import Observer
-
-if TYPE_CHECKING:
-    from adaqn.training.trainer import Trainer
+from adaqn.training.observers import Observer, RunView
 
 Metrics = Mapping[str, float | None]  # by tag; None for one that has no value yet
 
@@ -36,7 +33,7 @@ class Sink(Protocol):
         ...
 
 
-class ProgressRecorder(Observer):
+class ProgressRecorder(Observer[RunView]):
     """Reads the metrics whenever a multiple of `interval` environment steps was crossed, and at the end.
 
     An evaluation is logged at its own step, as Stable-Baselines3 does.
@@ -50,7 +47,7 @@ class ProgressRecorder(Observer):
         self._logged = 0
         self._start = (0, 0.0)  # step and time at which this process took over
 
-    def on_start(self, trainer: Trainer) -> None:
+    def on_start(self, trainer: RunView) -> None:
         """Open the sinks."""
         step = trainer.clock.step
         self._seen = self._logged = step
@@ -58,14 +55,14 @@ class ProgressRecorder(Observer):
         self._tell(lambda sink: sink.open(step))
         trainer.logger.reserve(self._metrics(trainer))
 
-    def on_step(self, trainer: Trainer) -> None:
+    def on_step(self, trainer: RunView) -> None:
         """Log if it is time."""
         step = trainer.clock.step
         if crossed(self._interval, self._seen, step):
             self._log(trainer)
         self._seen = step
 
-    def on_event(self, trainer: Trainer, event: Event) -> None:
+    def on_event(self, trainer: RunView, event: Event) -> None:
         """Log an evaluation."""
         if isinstance(event, PolicyEvaluation):
             metrics = {
@@ -76,16 +73,16 @@ class ProgressRecorder(Observer):
             for sink in self._sinks:
                 sink.write(event.step, metrics)
 
-    def on_finish(self, trainer: Trainer) -> None:
+    def on_finish(self, trainer: RunView) -> None:
         """Log the end, unless it was logged as a step."""
         if self._logged != trainer.clock.step or trainer.logger.waits:
             self._log(trainer)
 
-    def on_close(self, trainer: Trainer) -> None:
+    def on_close(self, trainer: RunView) -> None:
         """Close the sinks."""
         self._tell(lambda sink: sink.close())
 
-    def _log(self, trainer: Trainer) -> None:
+    def _log(self, trainer: RunView) -> None:
         self._logged = trainer.clock.step
         metrics = {**self._metrics(trainer), **trainer.logger.take()}
         self._tell(lambda sink: sink.write(trainer.clock.step, metrics))
@@ -99,7 +96,7 @@ class ProgressRecorder(Observer):
                 self._sinks.remove(sink)
                 warnings.warn(f"{fault}; the run goes on without it", RuntimeWarning, stacklevel=4)
 
-    def _metrics(self, trainer: Trainer) -> dict[str, float | None]:
+    def _metrics(self, trainer: RunView) -> dict[str, float | None]:
         recent, step = trainer.recent_episodes, trainer.clock.step
         elapsed = self._stopwatch.elapsed
         start_step, start_elapsed = self._start

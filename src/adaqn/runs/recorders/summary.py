@@ -7,7 +7,7 @@ import json
 import platform
 import statistics
 from importlib import metadata
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -16,30 +16,27 @@ from adaqn.runs.directory import RunDirectory
 from adaqn.runs.reading import Episodes, read_episodes
 from adaqn.runs.recorders.stopwatch import Stopwatch
 from adaqn.snapshot import replacing
-from adaqn.training.observers import Observer
-
-if TYPE_CHECKING:
-    from adaqn.training.trainer import Trainer
+from adaqn.training.observers import Observer, RunView
 
 FINAL_EPISODES = 100
 PARTS = 100
 PACKAGES = ("jax", "numpy", "gymnasium")
 
 
-class SummaryWriter(Observer):
+class SummaryWriter(Observer[RunView]):
     """Sums up the files of the run, which are whole also if it was resumed on the way."""
 
     def __init__(self, directory: RunDirectory, stopwatch: Stopwatch) -> None:
         self._directory = directory
         self._stopwatch = stopwatch
 
-    def on_finish(self, trainer: Trainer) -> None:
+    def on_finish(self, trainer: RunView) -> None:
         """Write the file."""
         text = json.dumps(self._summary(trainer), indent=2, sort_keys=True) + "\n"
         with replacing(self._directory.summary) as file:
             file.write(text.encode())
 
-    def _summary(self, trainer: Trainer) -> dict[str, Any]:
+    def _summary(self, trainer: RunView) -> dict[str, Any]:
         episodes = read_episodes(self._directory.episodes)
         report = trainer.report().members
         return {

@@ -1,0 +1,348 @@
+"""What the public classes share: an agent is made, learns, and is loaded, with Stable-Baselines3's names."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from adaqn.agents.core.population import Scheduled
+from adaqn.agents.protocol import clock_from
+from adaqn.agents.registry import algorithm
+from adaqn.checkpoint import CheckpointStore
+from adaqn.checks import count
+from adaqn.compilation import prepare_jax
+from adaqn.envs.environments import Environments
+from adaqn.envs.source import EnvironmentLike, EnvironmentOverride, EnvironmentSource
+from adaqn.envs.spaces_only import SpacesOnly, require_trust
+from adaqn.errors import CheckpointError, UserError, reading_saved
+from adaqn.hyperparameters import Hyperparameters
+from adaqn.model_access import replay_for, zip_path
+from adaqn.model_policy import TrainedPolicy
+from adaqn.replay.memory import require_room
+from adaqn.runs.config import RunConfig, population_from, read_config
+from adaqn.runs.directory import RunDirectory
+from adaqn.runs.session import Output, RunSession, evaluation_callbacks
+from adaqn.runs.spaces import check_same_spaces, describe_spaces, spaces_from
+from adaqn.signatures import signature_of
+from adaqn.snapshot import reading
+from adaqn.space import SearchSpace, named_spaces
+from adaqn.stable_baselines import hyperparameters_from, refuse_foreign, refuse_policy_name, with_hyperparameters
+from adaqn.training.callbacks import BaseCallback, as_callback
+from adaqn.training.interrupts import pass_on
+from adaqn.training.trainer import Trainer
+
+MODELS: dict[str, type[Model]] = {}  # the class of each algorithm, by its name; classes enter when they are defined
+Members = Sequence[Hyperparameters | Mapping[str, Any]] | None
+
+
+class Model(TrainedPolicy):
+    """An agent and its environment. Use one of the subclasses, such as AdaDQN or AdaSAC."""
+
+    __signature__: ClassVar[inspect.Signature | None] = None
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Put the settings of the algorithm into the signature that `help` and notebooks show."""
+        super().__init_subclass__(**kwargs)
+        if "algo" in cls.__dict__:
+            cls.__signature__ = signature_of(Model.__init__, algorithm(cls.algo))
+            MODELS.setdefault(cls.algo, cls)
+        elif "__init__" in cls.__dict__:
+            cls.__signature__ = None
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        """Meet `DQN("MlpPolicy", env)` before Python complains of an argument that was given twice."""
+        refuse_policy_name(cls.__name__, args, kwargs)
+        return super().__new__(cls)
+
+    def __init__(
+        self,
+        env: EnvironmentLike,
+        members: Members = None,
+        *,
+        space: SearchSpace | str | Mapping[str, Any] | None = None,
+        schedule: Sequence[Scheduled | Mapping[str, Any]] | str | Path | None = None,
+        base: str | None = None,
+        seed: int = 0,
+        n_envs: int = 1,
+        env_kwargs: Mapping[str, Any] | None = None,
+        wrappers: Sequence[Any] = (),
+        imports: Sequence[str] = (),
+        **settings: Any,
+    ) -> None:
+        """Make an agent for an environment, given by its id, as a function that makes one, or as an object.
+
+        `env_kwargs` go to the id or the function. `wrappers` go around the environment, the innermost first: classes,
+        names such as `"gymnasium.wrappers:FlattenObservation"`, or mappings with such a `name` and `kwargs`. `imports`
+        are modules that register the id; a run needs them to be resumed on the command line.
+        `members` are the hyperparameters to choose from; without them a default set is used. With a `space`, by
+        name, as a mapping or as an object, members are drawn from it and move through it; SEARL, RandomSearch and DEHB
+        take the named one that fits the observations if none is given. A `schedule` says what the one member of a DQN
+        becomes, and when. `settings` are what all members share, such as `gamma` or
+        `buffer_size`; DQN and SAC also take `learning_rate` and `policy_kwargs=dict(net_arch=[64, 64])` for their one
+        kind of member. `base` names the algorithm that RandomSearch and DEHB try, by default `"dqn"`; their further
+        settings are then those of that one.
+        """
+        prepare_jax()
+        chosen = algorithm(self.algo, base)
+        self._base = base
+        refuse_foreign(type(self).__name__, chosen, settings)
+        changes = hyperparameters_from(type(self).__name__, chosen, settings)
+        self.settings = chosen.configure(settings)
+        self.seed = count("seed", seed)
+        given = population_from(members, space, schedule)
+        self._source = EnvironmentSource.of(env, env_kwargs, wrappers, imports)
+        self._n_envs = chosen.environments(n_envs)
+        self._not_trusted = None
+        environments = Environments.make(self._source, self._n_envs)
+        self.observation_space = environments.observation_space
+        self.action_space = environments.action_space
+        shape = self.observation_space.shape
+        given = with_hyperparameters(given, changes, lambda: chosen.members(shape)[0])
+        self._population = chosen.population(given, self.settings, self.seed, lambda: shape)
+        self._space_was_given = given.space is not None
+        agent = chosen.make(self.settings, self._population, self.observation_space, self.action_space)
+        require_room(agent.memory_needs)  # before anything is allocated
+        self._spaces_only = isinstance(env, SpacesOnly)
+        replay = replay_for(self.settings, environments, self.settings.n_steps if self._spaces_only else None)
+        self._trainer = Trainer(agent, environments, replay, self.settings.batch_size, self.seed, chosen.traits)
+        self._predict_rng = np.random.default_rng(self.seed)
+
+    @classmethod
+    def from_config(cls, config: RunConfig, env: EnvironmentLike | EnvironmentOverride | None = None) -> Model:
+        """The agent that a configuration describes, for its environment or for the one given."""
+        source = config.environment(env)
+        return model_class(config.algo)(
+            source.env,
+            config.members or None,
+            space=config.space,
+            schedule=config.schedule or None,
+            base=config.base,
+            seed=config.seed,
+            n_envs=config.n_envs if source.repeatable else 1,
+            env_kwargs=source.kwargs,
+            wrappers=source.wrappers,
+            imports=source.imports,
+            **dataclasses.asdict(config.settings),
+        )
+
+    def learn(
+        self,
+        total_timesteps: int,
+        callback: Any = None,
+        *,
+        progress_bar: bool = False,
+        console: bool = False,
+        run_dir: str | Path | None = None,
+        force: bool = False,
+        log_interval: int = 1_000,
+        checkpoint_interval: int = 10_000,
+        eval_interval: int | None = None,
+        eval_episodes: int = 10,
+        wandb_project: str | None = None,
+        horizon: int | Sequence[tuple[int, int]] | None = None,
+        reset_num_timesteps: bool = True,
+    ) -> Self:
+        """Train for so many environment steps.
+
+        Without `run_dir` nothing is written; with it the run is, and can be resumed from there. SIGINT and SIGTERM
+        end it after a whole step, with a checkpoint, by KeyboardInterrupt or SystemExit. `callback` is a
+        `BaseCallback`, a function of the trainer, or a list of these. With `reset_num_timesteps=False` the clock
+        goes on from the last call, and schedules stay at their end.
+
+        `progress_bar` shows a live line; `console` shows all that the command line does: a header with the members,
+        the live line, evaluations, and how the members did. With `eval_interval` the policy plays `eval_episodes`
+        episodes in an environment of its own every so many steps, for the logs and the best model of the run; an
+        `EvalCallback` can be told more. `horizon` is the step that schedules lasting until the end of the run refer
+        to instead of the last one, or a list of (step, horizon from there on).
+        """
+        trainer = self._trainer
+        steps = count("total_timesteps", total_timesteps, low=1)
+        self._require_environments()
+        fresh = reset_num_timesteps or trainer.clock.step == 0
+        if run_dir is not None and (trainer.clock.step or trainer.updates):
+            raise UserError(
+                "run_dir= records a run from its first step, but this agent has trained already; make a new one"
+            )
+        config = self._config(
+            steps if fresh else trainer.clock.step + steps,
+            horizon=horizon,
+            log_interval=log_interval,
+            checkpoint_interval=checkpoint_interval,
+            eval_interval=eval_interval,
+            eval_episodes=eval_episodes,
+            wandb_project=wandb_project,
+        )
+        path = None if run_dir is None else Path(run_dir)
+        callbacks = self._callbacks(callback, config, path)
+        output = Output(progress_bar, console, self._notes())
+        if path is None:
+            session = RunSession(config, trainer, output, directory=None)
+        else:
+            session = RunSession.create(path, config, trainer, output, force, callbacks)
+        if fresh:
+            trainer.begin(horizon=config.horizons[0][1])
+        self._train(session, callbacks)
+        return self
+
+    @classmethod
+    def resume(
+        cls,
+        run_dir: str | Path,
+        env: EnvironmentLike | EnvironmentOverride | None = None,
+        callback: Any = None,
+        *,
+        steps: int | None = None,
+        stretch_schedules: bool = False,
+        progress_bar: bool = False,
+        console: bool = False,
+        trust_env: bool = False,
+    ) -> Model:
+        """Go on with a run that was interrupted, exactly where it was, and train it to its end.
+
+        `env` is needed where the run was made with an environment object, and `env` or `trust_env=True` where making
+        its environment imports a module that the run names. A finished run is loaded as it is.
+        `steps` gives the run, finished or not, another end: it goes on until it has taken so many environment steps.
+        Schedules that last until the end of the run (ε_b) keep the end they had, so that the run becomes the one that
+        is configured with these `steps` and the former ones as `horizon`; with `stretch_schedules` they refer to the
+        new end from here on. About `callback`, `progress_bar` and `console` see `learn`.
+        """
+        path = Path(run_dir)
+        file = RunDirectory.open(path).config
+        values = read_config(file)
+        if not trust_env:
+            require_trust(_named_by_file(values, env), str(file), _named_by_user(env))
+        given, extends = RunSession.with_end(path, RunConfig.as_given(values, str(file)), steps, stretch_schedules)
+        model = Model.from_config(given, env)
+        config = dataclasses.replace(given, **model._population._asdict())
+        session = RunSession.open(path, config, model._trainer, Output(progress_bar, console), extends)
+        callbacks = model._callbacks(callback, config, path)
+        session.restore()
+        if session.finished:
+            session.close()
+        else:
+            model._train(session, callbacks)
+        return model
+
+    def _callbacks(self, callback: Any, config: RunConfig, run_dir: Path | None) -> list[BaseCallback]:
+        """Everybody whom a run calls besides what writes and shows it."""
+        callbacks = [as_callback(callback), *evaluation_callbacks(config, run_dir)]
+        for each in callbacks:
+            each.bind(self)
+        return callbacks
+
+    def _train(self, session: RunSession, callbacks: Sequence[BaseCallback]) -> None:
+        session.run(callbacks, model=self)
+        trainer = self._trainer
+        if trainer.interrupted:
+            pass_on(trainer.stop_reason or "", trainer.clock.step, session.finished)
+
+    def _notes(self) -> tuple[str, ...]:
+        """What was chosen for the user and cannot be seen in the table of the members."""
+        if self._space_was_given or self.space is None:
+            return ()
+        (name,) = (name for name in named_spaces() if SearchSpace.named(name) == self.space)
+        return (
+            f"No space was given: members come from the space '{name}', which fits these observations (see --space).",
+        )
+
+    @classmethod
+    def from_run(
+        cls,
+        run_dir: str | Path,
+        env: EnvironmentLike | EnvironmentOverride | None = None,
+        *,
+        trust_env: bool = False,
+    ) -> Model:
+        """The agent of a run as its newest checkpoint has it, to look at or to use; the run itself is not touched.
+
+        Training can go on from it as from a loaded one; to go on with the run, resume it. About `env` and
+        `trust_env` see `load`.
+        """
+        directory = RunDirectory.open(run_dir)
+        snapshot = CheckpointStore(directory.checkpoint).load_newest_state()
+        nbytes = sum(array.nbytes for array in snapshot.arrays.values())
+        values = read_config(directory.config)
+        model = _without_environment(str(directory.config), values, snapshot.meta.get("spaces"), nbytes, env, trust_env)
+        model._trainer.restore_agent(snapshot)
+        model._trainer.leave_run()
+        return model
+
+    @classmethod
+    def load(
+        cls,
+        path: str | Path,
+        env: EnvironmentLike | EnvironmentOverride | None = None,
+        *,
+        trust_env: bool = False,
+    ) -> Model:
+        """The agent that `save` wrote, for the environment it was trained in or the one given.
+
+        Without `env`, the environment is made when it is needed, which it is not to predict or to export. If that
+        imports a module which the file names (with its id, wrappers or imports), it takes `trust_env=True`, because a
+        module can execute anything; all else in a file can only be refused. Training can go on from a loaded agent,
+        with an empty replay buffer; to go on exactly, resume a run directory.
+        """
+        file = zip_path(path)
+        with reading(file, kind="agent") as stored, reading_saved(str(file)):
+            meta = stored.meta
+            algo = meta["config"].get("algo")
+            if cls is not Model and cls.algo != algo:
+                raise UserError(f"{file} holds a {algo} agent, which {cls.__name__}.load does not read")
+            model = _without_environment(str(file), meta["config"], meta["spaces"], stored.nbytes, env, trust_env)
+            agent, trainer = model._trainer.agent, model._trainer
+            trainer.state = agent.from_arrays(stored.arrays(), meta["agent"])
+            if not np.isfinite(agent.policy_weights(trainer.state).parameters).all():
+                raise CheckpointError(f"{file} holds a policy with parameters that are not finite, which cannot act")
+            trainer.clock = clock_from(meta["clock"])
+        trainer.leave_run()
+        return model
+
+
+def model_class(algo: str) -> type[Model]:
+    """The public class of an algorithm, or one made for an algorithm that has none."""
+    return MODELS.get(algo) or type(algo, (Model,), {"algo": algo})
+
+
+def _named_by_user(env: EnvironmentLike | EnvironmentOverride | None) -> tuple[str, ...]:
+    return tuple(env.imports) if isinstance(env, EnvironmentOverride) else ()
+
+
+def _named_by_file(values: Mapping[str, Any], env: EnvironmentLike | EnvironmentOverride | None) -> EnvironmentSource:
+    """What a file, and not the user, says about the environment."""
+    given = env if isinstance(env, EnvironmentOverride) else EnvironmentOverride(env)
+    wrappers = values.get("wrappers") if given.wrappers is None else None
+    identifier = values.get("env") if given.env is None else None
+    return EnvironmentSource.of(
+        identifier if isinstance(identifier, str) else "", None, wrappers, values.get("imports")
+    )
+
+
+def _without_environment(
+    source: str,
+    values: Mapping[str, Any],
+    spaces: Any,
+    nbytes: int,
+    env: EnvironmentLike | EnvironmentOverride | None,
+    trust_env: bool,
+) -> Model:
+    """The agent that a file describes, for the environment given, or for none before it is needed."""
+    with reading_saved(source):
+        observations, actions = spaces_from(spaces, nbytes)
+        config = RunConfig.as_given(values, source)
+        if env is not None and env != EnvironmentOverride():
+            if not trust_env:
+                require_trust(_named_by_file(values, env), source, _named_by_user(env))
+            model = Model.from_config(config, env)
+            check_same_spaces(source, spaces, describe_spaces(model.observation_space, model.action_space))
+            return model
+        model = Model.from_config(config, EnvironmentOverride(SpacesOnly(observations, actions), wrappers=()))
+        if config.env is not None:
+            model._source = config.environment()
+        model._n_envs = config.n_envs
+        model._not_trusted = None if trust_env else source
+        return model

@@ -1,0 +1,138 @@
+"""A trained agent in use: what is known of it, its actions, and the files that hold it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, ClassVar
+
+import gymnasium
+import numpy as np
+
+from adaqn.agents.core.population import Population
+from adaqn.agents.protocol import MemberReport
+from adaqn.envs.actions import environment_actions
+from adaqn.envs.spaces import observation_dtype
+from adaqn.envs.values import Unusable, array_of, observation_of, require_finite
+from adaqn.errors import UserError, writing
+from adaqn.model_access import EnvironmentAndReplay, zip_path
+from adaqn.runs.config import RunConfig
+from adaqn.runs.export import policy_path, require_policy, write_policy
+from adaqn.runs.spaces import describe_spaces
+from adaqn.snapshot import Snapshot, require_replaceable, write_snapshot
+from adaqn.space import SearchSpace
+from adaqn.training.trainer import Trainer
+
+
+class TrainedPolicy(EnvironmentAndReplay):
+    """What the public classes offer beside learning: members, predictions, files."""
+
+    algo: ClassVar[str]
+    seed: int
+    observation_space: gymnasium.spaces.Box
+    action_space: gymnasium.spaces.Discrete | gymnasium.spaces.Box
+    _base: str | None
+    _population: Population
+    _predict_rng: np.random.Generator
+
+    @property
+    def num_timesteps(self) -> int:
+        """Environment steps taken."""
+        return self._trainer.clock.step
+
+    @property
+    def members(self) -> tuple[MemberReport, ...]:
+        """Hyperparameters, cumulated loss and share of selections of each member."""
+        return self._trainer.report().members
+
+    @property
+    def space(self) -> SearchSpace | None:
+        """The space that members move through or are drawn from; SEARL and searches have one even if none is given."""
+        return self._population.space
+
+    @property
+    def trainer(self) -> Trainer:
+        """The loop and all that it carries."""
+        return self._trainer
+
+    def predict(
+        self,
+        observation: np.ndarray,
+        state: None = None,
+        episode_start: Any = None,
+        deterministic: bool = False,
+    ) -> tuple[Any, None]:
+        """The action for one observation or a batch of them, and None where SB3 has a hidden state.
+
+        The target member acts. `deterministic=False` explores as training does at its current step; it uses a
+        generator of its own, so that predicting does not change training. `state` and `episode_start` are there
+        for callers that know SB3's policies with a memory; there is none here.
+        """
+        del state, episode_start
+        shape = self.observation_space.shape
+        try:
+            observation = array_of(observation)
+            single = observation.shape == shape
+            if not single and observation.shape[1:] != shape:
+                raise UserError(f"observations have the shape {shape}, but got {observation.shape}")
+            batch = observation_of(
+                observation[None] if single else observation, observation_dtype(self.observation_space)
+            )
+            require_finite(batch)
+        except Unusable as unusable:
+            raise UserError(f"predict got {unusable}") from None
+        trainer = self._trainer
+        actions = trainer.agent.policy(
+            trainer.state, batch, None if deterministic else self._predict_rng, trainer.clock
+        )
+        actions = environment_actions(self.action_space, actions)
+        return (actions[0] if single else actions), None
+
+    def save(self, path: str | Path, *, force: bool = False) -> Path:
+        """Write the agent to one file (`.zip` is added), without its replay buffer; `load` reads it.
+
+        An agent that was saved there before is replaced; any other file only with `force`.
+        """
+        file = zip_path(path)
+        if not force:
+            require_replaceable(file, "agent")
+        with writing(file):
+            file.parent.mkdir(parents=True, exist_ok=True)
+        trainer = self._trainer
+        arrays, agent = trainer.agent.to_arrays(trainer.state)
+        config = self._config(max(trainer.clock.horizon, self.settings.minimum_steps.steps)).to_dict()
+        spaces = describe_spaces(self.observation_space, self.action_space)
+        clock = trainer.clock._asdict()
+        write_snapshot(
+            file,
+            Snapshot(arrays, {"config": config, "agent": agent, "spaces": spaces, "clock": clock}),
+            "agent",
+        )
+        return file
+
+    def export(self, path: str | Path, *, force: bool = False) -> Path:
+        """Write the policy alone to one file (`.npz` is added), which `adaqn.exported_policy` runs without JAX.
+
+        A policy that was exported there before is replaced; any other file only with `force`.
+        """
+        file = policy_path(path)
+        if not force:
+            require_policy(file)
+        weights = self._trainer.agent.policy_weights(self._trainer.state)
+        write_policy(file, weights, self.observation_space, self.action_space, env=self._source.id, algo=self.algo)
+        return file
+
+    def _config(self, steps: int, **watching: Any) -> RunConfig:
+        return RunConfig(
+            algo=self.algo,
+            base=self._base,
+            env=self._source.id,
+            env_kwargs=self._source.kwargs,
+            wrappers=self._source.wrappers,
+            imports=self._source.imports,
+            steps=steps,
+            seed=self.seed,
+            n_envs=self._n_envs,
+            **self._population._asdict(),
+            settings=self.settings,
+            **watching,
+        )
