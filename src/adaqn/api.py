@@ -26,7 +26,8 @@ from adaqn.envs.source import EnvironmentLike, EnvironmentOverride, EnvironmentS
 from adaqn.envs.spaces import observation_dtype
 from adaqn.envs.spaces_only import SpacesOnly, require_trust
 from adaqn.envs.values import Unusable, array_of, observation_of, require_finite
-from adaqn.errors import CheckpointError, UserError, reading_saved, writing
+from adaqn.errors import CheckpointError, UserError, reading_saved
+from adaqn.files import make_parent
 from adaqn.hyperparameters import Hyperparameters
 from adaqn.model_access import EnvironmentAndReplay, replay_for, zip_path
 from adaqn.replay.memory import require_room
@@ -352,8 +353,7 @@ class Model(EnvironmentAndReplay):
         file = zip_path(path)
         if not force:
             require_replaceable(file, "agent")
-        with writing(file):
-            file.parent.mkdir(parents=True, exist_ok=True)
+        make_parent(file)
         trainer = self._trainer
         arrays, agent = trainer.agent.to_arrays(trainer.state)
         config = self._config(max(trainer.clock.horizon, self.settings.minimum_steps.steps)).to_dict()

@@ -20,7 +20,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from adaqn.errors import CheckpointError, writing
+from adaqn.errors import CheckpointError
+from adaqn.files import writing
 from adaqn.replay.protocol import Replay
 from adaqn.snapshot import Snapshot, opened, read_arrays, read_head, read_snapshot, write_snapshot
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from adaqn.agents.registry import algorithm, algorithm_names
 from adaqn.environment_flags import add_environment_flags
 from adaqn.errors import UserError
-from adaqn.files import yaml_value
+from adaqn.files import require_free, yaml_value
 from adaqn.hyperparameters import convolutions_from_text, grid, layers_from_text
 from adaqn.printing import fitting, say
 from adaqn.runs.config import RunConfig, as_mapping, read_config
@@ -283,7 +283,7 @@ def evaluate(flags: argparse.Namespace) -> int:
     if flags.video is not None:
         name = "best_video.mp4" if flags.best else "video.mp4"
         video = checked_video_path(folder / name if flags.video == Path("") else flags.video)
-        _require_free(video, flags.force)
+        require_free(video, flags.force)
     model = _agent(flags)
     env = model.make_env()
     result = evaluate_policy(model, env, flags.episodes, deterministic=True, seed=flags.seed)
@@ -306,7 +306,7 @@ def export(flags: argparse.Namespace) -> int:
     folder = flags.source if os.path.isdir(flags.source) else flags.source.parent
     name = "best_policy.npz" if flags.best else "policy.npz"
     path = policy_path(folder / name if flags.output is None else flags.output)
-    _require_free(path, flags.force)
+    require_free(path, flags.force)
     print(_agent(flags).export(path, force=flags.force))
     return 0
 
@@ -325,8 +325,3 @@ def _agent(flags: argparse.Namespace) -> Model:
             raise UserError(f"{flags.source} has no best model yet: {source.name} is written during training")
     load = Model.from_run if os.path.isdir(source) else Model.load
     return load(source, environment, trust_env=trust_env)
-
-
-def _require_free(path: Path, force: bool) -> None:
-    if path.exists() and not force:
-        raise UserError(f"{path} exists already; add --force to overwrite it, or name another file")

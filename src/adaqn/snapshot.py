@@ -10,17 +10,17 @@ import contextlib
 import hashlib
 import io
 import json
-import os
 import struct
 import tokenize
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO, Any, BinaryIO, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 
-from adaqn.errors import CheckpointError, UserError, writing
+from adaqn.errors import CheckpointError, UserError
+from adaqn.files import replacing, require_ours
 
 FORMAT = "adaqn"
 VERSION = 1
@@ -41,23 +41,6 @@ class Snapshot(NamedTuple):
 
     arrays: dict[str, np.ndarray]
     meta: dict[str, Any]
-
-
-@contextlib.contextmanager
-def replacing(path: Path) -> Iterator[BinaryIO]:
-    """A file written beside `path` that takes its place on success: `path` is always whole, old or new."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with writing(path):
-            with beside.open("wb") as file:
-                yield file
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(beside, path)
-            _sync_directory(path.parent)
-    finally:
-        with contextlib.suppress(OSError):
-            os.unlink(beside)
 
 
 def write_snapshot(path: Path, snapshot: Snapshot, kind: str) -> str:
@@ -115,18 +98,18 @@ def require_plausible_size(what: str, nbytes: int, parameters: int) -> None:
         )
 
 
-def require_replaceable(path: Path, kind: str) -> None:
+def require_replaceable(path: Path, kind: str, what: str = "") -> None:
     """Raise if there is a file that is no snapshot of this kind: what somebody else wrote is not overwritten."""
-    if not os.path.lexists(path):
-        return
-    try:
-        with opened(path) as archive:
-            read_head(archive, path, kind)
-    except CheckpointError:
-        raise UserError(
-            f"{path} exists, but is no {kind} that adaqn saved, so it is not overwritten: remove it, or choose another "
-            "name"
-        ) from None
+
+    def is_snapshot(path: Path) -> bool:
+        try:
+            with opened(path) as archive:
+                read_head(archive, path, kind)
+        except CheckpointError:
+            return False
+        return True
+
+    require_ours(path, f"{what or kind} that adaqn saved", is_snapshot)
 
 
 class _HashedFile:
@@ -243,14 +226,3 @@ def _parse_npy(data: bytes, what: str) -> np.ndarray:
     content = memoryview(data)[stream.tell() :]
     flat = np.frombuffer(content, dtype) if len(content) else np.empty(0, dtype)
     return flat.reshape(shape).copy()
-
-
-def _sync_directory(directory: Path) -> None:
-    """Make a rename durable; Windows has no such call, and needs none."""
-    if os.name == "nt":
-        return
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -10,13 +10,11 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
 from adaqn.agents.core.population import Population, Scheduled
 from adaqn.agents.registry import Algorithm, algorithm
 from adaqn.checks import count
 from adaqn.errors import UserError, unknown_name
-from adaqn.files import read_text, read_yaml, yaml_value
+from adaqn.files import read_text, read_yaml, yaml_text, yaml_value
 from adaqn.hyperparameters import Hyperparameters, grid, members_from
 from adaqn.limits import most
 from adaqn.runs.horizons import Horizons, horizon_from, horizons, until
@@ -154,8 +152,8 @@ class RunConfig:
     def to_yaml(self) -> str:
         """The text of `config.yaml`."""
         try:
-            return yaml.safe_dump(self.to_dict(), sort_keys=False, default_flow_style=None, width=110)
-        except yaml.YAMLError as error:
+            return yaml_text(self.to_dict())
+        except UserError as error:
             kwargs = [self.env_kwargs, *(wrapping.kwargs for wrapping in self.wrappers)]
             given = ", ".join(str(dict(one)) for one in kwargs if one)
             raise UserError(f"a configuration holds only plain values, but {given} has others") from error

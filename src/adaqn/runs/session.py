@@ -12,7 +12,8 @@ import jax
 
 from adaqn.checkpoint import CheckpointStore
 from adaqn.checks import count
-from adaqn.errors import EnvironmentFault, MemoryFault, OutputFault, writing
+from adaqn.errors import EnvironmentFault, MemoryFault, OutputFault
+from adaqn.files import replacing, writing
 from adaqn.replay.memory import require_memory
 from adaqn.runs.config import RunConfig, read_config
 from adaqn.runs.console import ConsoleReporter, DivergenceWarning, Memory, ProgressLine
@@ -21,7 +22,6 @@ from adaqn.runs.horizons import extended
 from adaqn.runs.lock import RunLock
 from adaqn.runs.recorders.composition import RunRecorders, recorders_for
 from adaqn.runs.recorders.sinks import require_wandb
-from adaqn.snapshot import replacing
 from adaqn.training.callbacks import EvalCallback, Model
 from adaqn.training.interrupts import on_interrupt
 from adaqn.training.observers import Observer

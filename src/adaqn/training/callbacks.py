@@ -15,7 +15,8 @@ import numpy as np
 from adaqn.agents.events import PolicyEvaluation
 from adaqn.checks import count, number
 from adaqn.envs.making import close
-from adaqn.errors import UserError, writing
+from adaqn.errors import UserError
+from adaqn.files import writing
 from adaqn.printing import say
 from adaqn.snapshot import require_replaceable
 from adaqn.training.base_callback import BaseCallback, CallbackList, FunctionCallback, Model, as_callback

@@ -16,9 +16,9 @@ import numpy as np
 from adaqn.checks import count
 from adaqn.envs.spaces import observation_dtype
 from adaqn.envs.values import Unusable, observation_of, require_finite, reward_of, truth_of
-from adaqn.errors import EnvironmentFault, UserError, writing
+from adaqn.errors import EnvironmentFault, UserError
 from adaqn.exact_file import ExactFile, Written
-from adaqn.snapshot import replacing
+from adaqn.files import make_parent, replacing
 
 EVALUATION_COLUMNS = ("step", "generation", "member", "return", "length")
 
@@ -165,8 +165,7 @@ class EvaluationLog:
         kept = [row for row in rows if self._opened or int(row[0]) <= step]
         text = _lines([EVALUATION_COLUMNS, *kept]).encode()
         if not present or self.path.read_bytes() != text:
-            with writing(self.path):
-                self.path.parent.mkdir(parents=True, exist_ok=True)
+            make_parent(self.path)
             with replacing(self.path) as file:
                 file.write(text)
         self.file.resume(Written.of(text))

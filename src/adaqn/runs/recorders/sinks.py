@@ -20,10 +20,10 @@ from tensorboardX.proto.event_pb2 import Event, SessionLog  # type: ignore[impor
 from tensorboardX.record_writer import masked_crc32c
 from tensorboardX.summary import scalar
 
-from adaqn.errors import OutputFault, UserError, write_all, writing
+from adaqn.errors import OutputFault, UserError
+from adaqn.files import replacing, write_all, writing
 from adaqn.runs.reading import whole_lines
 from adaqn.runs.recorders.progress import Metrics
-from adaqn.snapshot import replacing
 
 STEP_TAG = "time/total_timesteps"
 

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import adaqn
+from adaqn.files import replacing
 from adaqn.runs.directory import RunDirectory
 from adaqn.runs.reading import Episodes, read_episodes
 from adaqn.runs.recorders.stopwatch import Stopwatch
-from adaqn.snapshot import replacing
 from adaqn.training.observers import Observer
 
 if TYPE_CHECKING:
