@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import warnings
 from collections.abc import Mapping
 from typing import Any
@@ -12,12 +11,10 @@ import numpy as np
 from gymnasium import wrappers
 
 from adaqn.envs import suites
+from adaqn.envs.extras import with_our_extra
 from adaqn.envs.spaces import observation_dtype, require_box_observations
-from adaqn.envs.suites import atari
 from adaqn.errors import EnvironmentFault, UserError, nearest
 
-# The extras of adaqn by the module that each of them installs.
-EXTRAS = {"mujoco": "mujoco", "ale_py": "atari", "minatar": "minatar", "imageio": "video", "wandb": "wandb"}
 # Those that pass observations on as they are, at the steps at which they came.
 _TRANSPARENT = (
     wrappers.OrderEnforcing,
@@ -30,7 +27,7 @@ _TRANSPARENT = (
 
 def make_environment(identifier: str, env_kwargs: Mapping[str, Any]) -> gymnasium.Env[Any, Any]:
     """One new environment of a suite or a registered id; all that can go wrong in it is told in one sentence."""
-    atari.refuse_raw(identifier)
+    suites.refuse_replaced(identifier)
     # Our own checks of each step replace Gymnasium's checker, which is one wrapper more on the hot path.
     arguments = {"disable_env_checker": True, **env_kwargs}
     try:
@@ -86,9 +83,8 @@ def frame_stack_of(env: gymnasium.Env[Any, Any]) -> int:
 
 
 def _known() -> list[str]:
-    """All ids that an environment can be made of, but for raw Atari's, which are registered in some processes only."""
-    registered = [name for name, spec in gymnasium.registry.items() if not atari.is_raw(spec)]
-    return registered + suites.names()
+    """The ids that a misspelled one may stand for."""
+    return [name for name, spec in gymnasium.registry.items() if not suites.replaces(spec)] + suites.names()
 
 
 def _unknown(identifier: str) -> UserError:
@@ -104,16 +100,6 @@ def _unknown(identifier: str) -> UserError:
         f"of one that another package registers, write 'package:{identifier}', or import the package, "
         "on the command line with --import PACKAGE)"
     )
-
-
-def with_our_extra(message: str) -> str:
-    """A message about a missing package, with the extra of adaqn that installs it where there is one."""
-    for package, extra in EXTRAS.items():
-        if re.search(rf"gymnasium\[{extra}\]|No module named '{package}'", message):
-            install = f'`pip install "adaqn[{extra}]"`'
-            replaced = re.sub(rf'`pip install "?gymnasium\[{extra}\]"?`', install, message)
-            return replaced if install in replaced else f"{message}; {install} installs it"
-    return message
 
 
 def _one_line(error: Exception) -> str:

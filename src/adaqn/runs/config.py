@@ -6,7 +6,6 @@ import dataclasses
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,9 +13,10 @@ from adaqn.agents.core.population import Population, Scheduled
 from adaqn.agents.registry import Algorithm, algorithm
 from adaqn.checks import count
 from adaqn.errors import UserError, unknown_name
-from adaqn.files import read_text, read_yaml, yaml_text, yaml_value
+from adaqn.files import read_yaml, yaml_text
 from adaqn.hyperparameters import Hyperparameters, grid, members_from
 from adaqn.limits import most
+from adaqn.plugins import PresetFolder
 from adaqn.runs.horizons import Horizons, horizon_from, horizons, until
 from adaqn.space import SearchSpace, space_from
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from adaqn.envs.wrapping import Wrapping
 
 CONFIG_VERSION = 1
+_PRESETS = PresetFolder("preset", ("presets",))
 # Watching a run does not change it, so these may differ between a run and its resumption.
 OBSERVATION_SETTINGS = ("log_interval", "checkpoint_interval", "eval_interval", "eval_episodes", "wandb_project")
 
@@ -197,25 +198,15 @@ class RunConfig:
 
 def read_config(name_or_path: str | Path) -> dict[str, Any]:
     """The plain values of a YAML file, or of the preset with this name."""
-    path = Path(name_or_path)
-    if os.path.isfile(path):  # `Path.is_file` raises for a name that is too long
-        text = read_text(path)
-    elif str(name_or_path) in presets():
-        text = (resources.files("adaqn") / "presets" / f"{name_or_path}.yaml").read_text(encoding="utf-8")
-    elif path.suffix in (".yaml", ".yml"):
-        raise UserError(f"there is no file {path}")
-    else:
-        raise unknown_name("preset (and there is no such file)", str(name_or_path), presets())
-    values = yaml_value(str(path), text)
+    values = _PRESETS.read_given(name_or_path)
     if not isinstance(values, Mapping):
-        raise UserError(f"{path} must hold a mapping of names to values, but it holds {values!r}")
+        raise UserError(f"{name_or_path} must hold a mapping of names to values, but it holds {values!r}")
     return dict(values)
 
 
 def presets() -> list[str]:
     """The names of all presets."""
-    folder = resources.files("adaqn") / "presets"
-    return sorted(entry.name.removesuffix(".yaml") for entry in folder.iterdir() if entry.name.endswith(".yaml"))
+    return _PRESETS.names()
 
 
 def _expand_grid(values: dict[str, Any], source: str) -> None:
