@@ -340,7 +340,7 @@ class Model(EnvironmentAndReplay):
         actions = environment_actions(self.action_space, actions)
         return (actions[0] if single else actions), None
 
-    def make_env(self, **kwargs: Any) -> gymnasium.Env[Any, Any]:
+    def make_env(self, **kwargs: Any) -> gymnasium.Env:
         """A fresh environment of the kind that this agent trains in."""
         self._require_source()
         return self._source.require_new(self._source.make(**kwargs), self._trainer.environments.envs)

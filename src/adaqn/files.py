@@ -139,7 +139,7 @@ class _PlainLoader(yaml.SafeLoader):
         self._values = 0
         self._values_in: dict[int, int] = {}  # by the id of a composed node
 
-    def compose_node(self, parent: Any, index: Any) -> Any:
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         """One value; an alias counts as much as what it stands for."""
         mark = self.peek_event().start_mark  # pyright: ignore[reportOptionalMemberAccess]
         if self.check_event(yaml.AliasEvent):
@@ -158,12 +158,12 @@ class _PlainLoader(yaml.SafeLoader):
         self._values_in[id(node)] = self._values - before
         return node
 
-    def _count(self, values: int, mark: Any) -> None:
+    def _count(self, values: int, mark: yaml.Mark) -> None:
         self._values += values
         if self._values > MOST_VALUES:
             raise yaml.MarkedYAMLError(problem=f"it has more than {MOST_VALUES:,} values", problem_mark=mark)
 
-    def construct_number(self, node: Any) -> int | float:
+    def construct_number(self, node: yaml.ScalarNode) -> int | float:
         """A number, if it is not so long that reading it takes time."""
         if len(str(node.value)) > LONGEST_NUMBER:
             raise yaml.MarkedYAMLError(

@@ -22,7 +22,7 @@ from adaqn.training.trainer import Trainer
 class EnvironmentAndReplay(ABC):
     """What the public classes offer beside learning and predicting."""
 
-    settings: Any
+    settings: Any  # of the class that the algorithm has for them
     _trainer: Trainer
     _source: EnvironmentSource
     _n_envs: int
@@ -32,7 +32,7 @@ class EnvironmentAndReplay(ABC):
     def _require_environments(self) -> None:
         """Make the environments of an agent that was loaded without them."""
 
-    def get_env(self) -> gymnasium.Env[Any, Any]:
+    def get_env(self) -> gymnasium.Env:
         """The environment that this agent trains in, or the first of several.
 
         To play in it is to give up the episode that training has under way; `make_env` gives a fresh one.

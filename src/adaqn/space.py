@@ -338,7 +338,7 @@ def _plain(of_layers: DenseLayers | ConvolutionLayers) -> dict[str, list[int]]:
     return {name: list(getattr(of_layers, name)) for name in _field_names(of_layers)}
 
 
-def _field_names(of: Any) -> list[str]:
+def _field_names(of: DenseLayers | ConvolutionLayers | type) -> list[str]:
     return [entry.name for entry in dataclasses.fields(of)]
 
 

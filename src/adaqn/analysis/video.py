@@ -7,7 +7,7 @@ import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import gymnasium
 import numpy as np
@@ -39,7 +39,7 @@ def checked_video_path(path: str | os.PathLike[str]) -> Path:
 
 def record_video(
     model: Policy,
-    env: gymnasium.Env[Any, Any],
+    env: gymnasium.Env,
     path: str | os.PathLike[str],
     episodes: int = 1,
     seed: int = 0,

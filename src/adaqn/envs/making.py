@@ -25,7 +25,7 @@ _TRANSPARENT = (
 )
 
 
-def make_environment(identifier: str, env_kwargs: Mapping[str, Any]) -> gymnasium.Env[Any, Any]:
+def make_environment(identifier: str, env_kwargs: Mapping[str, Any]) -> gymnasium.Env:
     """One new environment of a suite or a registered id; all that can go wrong in it is told in one sentence."""
     suites.refuse_replaced(identifier)
     # Our own checks of each step replace Gymnasium's checker, which is one wrapper more on the hot path.
@@ -48,7 +48,7 @@ def make_environment(identifier: str, env_kwargs: Mapping[str, Any]) -> gymnasiu
         ) from error
 
 
-def close(env: gymnasium.Env[Any, Any]) -> None:
+def close(env: gymnasium.Env) -> None:
     """Close an environment that is no longer needed; one that fails in it has done its work all the same."""
     try:
         env.close()
@@ -56,17 +56,17 @@ def close(env: gymnasium.Env[Any, Any]) -> None:
         warnings.warn(f"environment {name_of(env)} raised {error!r} when it was closed", RuntimeWarning, stacklevel=2)
 
 
-def name_of(env: gymnasium.Env[Any, Any]) -> str:
+def name_of(env: gymnasium.Env) -> str:
     """What to call an environment: the id it was made by, or its class."""
     return env.spec.id if env.spec is not None else type(env.unwrapped).__name__
 
 
-def learning_reward_bound_of(env: gymnasium.Env[Any, Any]) -> float | None:
+def learning_reward_bound_of(env: gymnasium.Env) -> float | None:
     """To learn from, rewards are clipped to [-bound, bound] where the environment says so."""
     return getattr(env.unwrapped, "learning_reward_bound", None)
 
 
-def frame_stack_of(env: gymnasium.Env[Any, Any]) -> int:
+def frame_stack_of(env: gymnasium.Env) -> int:
     """Of how many images, the newest last, the channels of an observation consist; 1 where nothing is known.
 
     With more than 1, a step takes out the oldest image and puts in a new one, and an episode's first observation

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -244,7 +244,7 @@ def _pick_member(values: dict[str, Any], source: str) -> None:
     values["members"] = members[index : index + 1]
 
 
-def population_from(members: Any, space: Any, schedule: Any) -> Population:
+def population_from(members: Sequence[object] | None, space: Any, schedule: object) -> Population:
     """What a user gives as members, a space and a schedule, each of which may be None."""
     return Population(
         members=() if members is None else members_from(members),
@@ -253,7 +253,7 @@ def population_from(members: Any, space: Any, schedule: Any) -> Population:
     )
 
 
-def schedule_from(schedule: Any) -> tuple[Scheduled, ...]:
+def schedule_from(schedule: object) -> tuple[Scheduled, ...]:
     """A schedule of hyperparameters from plain values, a YAML file, or as it is."""
     if isinstance(schedule, str | Path):
         path = Path(schedule)
@@ -273,7 +273,7 @@ def schedule_from(schedule: Any) -> tuple[Scheduled, ...]:
     return tuple(entries)
 
 
-def _scheduled(entry: Any) -> Scheduled:
+def _scheduled(entry: object) -> Scheduled:
     if not isinstance(entry, Mapping) or set(entry) != {"step", "hyperparameters"}:
         raise UserError(f"an entry of a schedule has step and hyperparameters, but got {entry!r}")
     return Scheduled(

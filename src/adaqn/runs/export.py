@@ -42,7 +42,7 @@ def write_policy(
     path: Path,
     weights: PolicyWeights,
     observations: spaces.Box,
-    actions: spaces.Space[Any],
+    actions: spaces.Space,
     *,
     env: str | None,
     algo: str,
@@ -82,7 +82,7 @@ def _layers(weights: PolicyWeights) -> Any:
     return {name: piece.reshape(shape) for name, piece, shape in zip(names, pieces, shapes, strict=True)}
 
 
-def _describe(space: spaces.Space[Any]) -> dict[str, Any]:
+def _describe(space: spaces.Space) -> dict[str, Any]:
     if isinstance(space, spaces.Discrete):
         return {"start": int(space.start)}
     assert isinstance(space, spaces.Box), "agents are only made for Box and Discrete spaces"

@@ -13,7 +13,7 @@ from adaqn.envs.spaces import observation_scale
 from adaqn.errors import CheckpointError
 
 
-def describe_spaces(observations: spaces.Space[Any], actions: spaces.Space[Any]) -> dict[str, Any]:
+def describe_spaces(observations: spaces.Space, actions: spaces.Space) -> dict[str, Any]:
     """Kinds and shapes, of actions also the limits, and of images of bytes what they are multiplied by."""
     observation = _describe(observations, limits=False)
     if isinstance(observations, spaces.Box) and (scale := observation_scale(observations)) != 1.0:
@@ -56,7 +56,7 @@ def _shape(saved: Any, largest: int) -> tuple[int, ...]:
     return shape
 
 
-def _limits(dtype: np.dtype[Any]) -> tuple[int, int]:
+def _limits(dtype: np.dtype) -> tuple[int, int]:
     return (0, 1) if dtype.kind == "b" else (int(np.iinfo(dtype).min), int(np.iinfo(dtype).max))
 
 
@@ -70,7 +70,7 @@ def check_same_spaces(what: str, saved: Any, given: dict[str, Any]) -> None:
             )
 
 
-def _describe(space: spaces.Space[Any], limits: bool) -> dict[str, Any]:
+def _describe(space: spaces.Space, limits: bool) -> dict[str, Any]:
     if isinstance(space, spaces.Discrete):
         return {"kind": "Discrete", "n": int(space.n), "start": int(space.start)}
     assert isinstance(space, spaces.Box), "agents are only made for Box and Discrete spaces"

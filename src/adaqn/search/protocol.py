@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NamedTuple, Protocol, TypeVar, get_args
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from adaqn.errors import CheckpointError
 
@@ -63,7 +64,7 @@ class Searcher(Protocol[State]):
         ...
 
 
-def frozen_vector(values: Any) -> np.ndarray:
+def frozen_vector(values: ArrayLike) -> np.ndarray:
     """A read-only vector of doubles with these values."""
     vector = np.array(values, np.float64)
     vector.flags.writeable = False
@@ -102,7 +103,7 @@ def trial_from_dict(values: Mapping[str, Any] | None, dimensions: int) -> Trial 
     return trial._replace(u=frozen_vector(unit_vector(trial.u, dimensions)))
 
 
-def unit_vector(values: Any, dimensions: int) -> tuple[float, ...]:
+def unit_vector(values: Iterable[Any], dimensions: int) -> tuple[float, ...]:
     """These values, which must be a vector in the unit cube of so many dimensions."""
     try:
         vector = tuple(float(value) for value in values)

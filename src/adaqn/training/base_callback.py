@@ -28,9 +28,9 @@ class Model(Policy, Protocol):
     @property
     def trainer(self) -> Trainer: ...
 
-    def save(self, path: str | Path) -> Any: ...
+    def save(self, path: str | Path) -> object: ...
 
-    def make_env(self) -> gymnasium.Env[Any, Any]:
+    def make_env(self) -> gymnasium.Env:
         """A fresh environment of the kind that the model trains in."""
         ...
 
@@ -62,7 +62,7 @@ class BaseCallback(Observer):
         return self.trainer.logger
 
     @property
-    def training_env(self) -> gymnasium.Env[Any, Any]:
+    def training_env(self) -> gymnasium.Env:
         """The environment that is trained in, or the first of several, to look at but not to play in."""
         return self.trainer.lend()
 

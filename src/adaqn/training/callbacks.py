@@ -7,7 +7,7 @@ import math
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import gymnasium
 import numpy as np
@@ -59,7 +59,7 @@ class EvalCallback(BaseCallback):
 
     def __init__(
         self,
-        eval_env: gymnasium.Env[Any, Any] | None = None,
+        eval_env: gymnasium.Env | None = None,
         *,
         callback_on_new_best: BaseCallback | None = None,
         n_eval_episodes: int = 5,

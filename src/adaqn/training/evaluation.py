@@ -84,7 +84,7 @@ class EvaluationResult:
 @overload
 def evaluate_policy(
     model: Policy,
-    env: gymnasium.Env[Any, Any],
+    env: gymnasium.Env,
     n_eval_episodes: int = 10,
     deterministic: bool = True,
     seed: int = 0,
@@ -95,7 +95,7 @@ def evaluate_policy(
 @overload
 def evaluate_policy(
     model: Policy,
-    env: gymnasium.Env[Any, Any],
+    env: gymnasium.Env,
     n_eval_episodes: int = 10,
     deterministic: bool = True,
     seed: int = 0,
@@ -105,7 +105,7 @@ def evaluate_policy(
 ) -> tuple[list[float], list[int]]: ...
 def evaluate_policy(
     model: Policy,
-    env: gymnasium.Env[Any, Any],
+    env: gymnasium.Env,
     n_eval_episodes: int = 10,
     deterministic: bool = True,
     seed: int = 0,
@@ -215,7 +215,7 @@ def _lines(rows: Iterable[Iterable[object]]) -> str:
 
 def _play_episode(
     model: Policy,
-    env: gymnasium.Env[Any, Any],
+    env: gymnasium.Env,
     deterministic: bool,
     seed: int,
     on_frame: Callable[[np.ndarray], None] | None,
@@ -250,7 +250,7 @@ def _play_episode(
     return total, length
 
 
-def _check_observation(env: gymnasium.Env[Any, Any], observation: Any, who: str, where: str) -> None:
+def _check_observation(env: gymnasium.Env, observation: Any, who: str, where: str) -> None:
     """Raise if an observation of a Box cannot be learned from; other spaces are the policy's own business."""
     space = env.observation_space
     if isinstance(space, gymnasium.spaces.Box):
@@ -260,7 +260,7 @@ def _check_observation(env: gymnasium.Env[Any, Any], observation: Any, who: str,
             raise EnvironmentFault(f"{who} returned {unusable.given} {where}, where {unusable.expected}") from unusable
 
 
-def _render(env: gymnasium.Env[Any, Any]) -> np.ndarray:
+def _render(env: gymnasium.Env) -> np.ndarray:
     try:
         frame = env.render()
     except gymnasium.error.DependencyNotInstalled:
