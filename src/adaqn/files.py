@@ -16,6 +16,8 @@ import yaml
 
 from adaqn.errors import OutputFault, UserError
 
+Json = dict[str, Any]  # an object of JSON, or a mapping of YAML, with keys that are text
+
 LONGEST_TEXT = 1_000_000  # characters of a YAML document; PyYAML reads about 100 000 per second
 MOST_VALUES = 100_000  # in a YAML document, those counted that an alias stands for
 DEEPEST = 50  # lists and mappings within one another

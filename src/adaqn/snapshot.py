@@ -15,12 +15,12 @@ import tokenize
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, NamedTuple
 
 import numpy as np
 
 from adaqn.errors import CheckpointError, UserError
-from adaqn.files import replacing, require_ours
+from adaqn.files import Json, replacing, require_ours
 
 FORMAT = "adaqn"
 VERSION = 1
@@ -40,7 +40,7 @@ class Snapshot(NamedTuple):
     """Something savable: named arrays, and the rest as JSON."""
 
     arrays: dict[str, np.ndarray]
-    meta: dict[str, Any]
+    meta: Json
 
 
 def write_snapshot(path: Path, snapshot: Snapshot, kind: str) -> str:
@@ -74,7 +74,7 @@ def read_snapshot(path: Path, kind: str) -> Snapshot:
 class StoredSnapshot(NamedTuple):
     """A file of which only the JSON was read so far."""
 
-    meta: dict[str, Any]
+    meta: Json
     nbytes: int  # of all arrays together
     arrays: Callable[[], dict[str, np.ndarray]]
 
@@ -157,7 +157,7 @@ def opened(path: Path) -> Iterator[zipfile.ZipFile]:
         raise CheckpointError(f"{path} is damaged or cannot be read: {error}") from error
 
 
-def read_head(archive: zipfile.ZipFile, path: Path, kind: str) -> tuple[dict[str, Any], str]:
+def read_head(archive: zipfile.ZipFile, path: Path, kind: str) -> tuple[Json, str]:
     """The content of `meta.json` as far as it could be checked, and its digest."""
     if _META not in archive.namelist():
         raise CheckpointError(f"{path} is a zip archive, but not one that adaqn wrote: it has no {_META}")
@@ -185,7 +185,7 @@ def read_head(archive: zipfile.ZipFile, path: Path, kind: str) -> tuple[dict[str
     return head, hashlib.sha256(text).hexdigest()
 
 
-def read_arrays(archive: zipfile.ZipFile, path: Path, head: dict[str, Any]) -> dict[str, np.ndarray]:
+def read_arrays(archive: zipfile.ZipFile, path: Path, head: Json) -> dict[str, np.ndarray]:
     """The arrays that the head names, each checked against its checksum."""
     arrays: dict[str, np.ndarray] = {}
     read: set[str] = set()

@@ -15,6 +15,7 @@ import numpy as np
 
 from adaqn.checks import count, number
 from adaqn.errors import UserError, unknown_name
+from adaqn.files import Json
 from adaqn.hyperparameters import ACTIVATIONS, LOSSES, OPTIMIZERS, Convolution, Hyperparameters
 from adaqn.plugins import PresetFolder
 
@@ -113,9 +114,9 @@ class SearchSpace:
             entries = {**of_base, **entries}
         return cls(**entries)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """Plain values for YAML and JSON, without what is not set."""
-        result: dict[str, Any] = {
+        result: Json = {
             "activation": list(self.activation),
             "optimizer": list(self.optimizer),
             "loss": list(self.loss),
@@ -185,7 +186,7 @@ class SearchSpace:
         point = np.asarray(point, np.float64)
         if point.shape != (self.dimensions,) or not ((point >= 0.0) & (point <= 1.0)).all():
             raise ValueError(f"a point of this space is {self.dimensions} numbers between 0 and 1, but got {point!r}")
-        values: dict[str, Any] = {}
+        values: Json = {}
         for hyperparameter, coordinate in zip(self.configuration_space.values(), point.tolist(), strict=True):
             if math.isfinite(hyperparameter.size):
                 parts = int(hyperparameter.size)

@@ -13,7 +13,7 @@ from adaqn.agents.core.population import Population, Scheduled
 from adaqn.agents.registry import Algorithm, algorithm
 from adaqn.checks import count
 from adaqn.errors import UserError, unknown_name
-from adaqn.files import read_yaml, yaml_text
+from adaqn.files import Json, read_yaml, yaml_text
 from adaqn.hyperparameters import Hyperparameters, grid, members_from
 from adaqn.limits import most
 from adaqn.plugins import PresetFolder
@@ -126,9 +126,9 @@ class RunConfig:
         """What the name of the algorithm stands for."""
         return algorithm(self.algo, self.base)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """Plain values, complete, in the order of the fields."""
-        values: dict[str, Any] = {"version": CONFIG_VERSION}
+        values: Json = {"version": CONFIG_VERSION}
         for f in dataclasses.fields(self):
             values[f.name] = getattr(self, f.name)
         if isinstance(self.horizon, tuple):
@@ -196,7 +196,7 @@ class RunConfig:
         return changed
 
 
-def read_config(name_or_path: str | Path) -> dict[str, Any]:
+def read_config(name_or_path: str | Path) -> Json:
     """The plain values of a YAML file, or of the preset with this name."""
     values = _PRESETS.read_given(name_or_path)
     if not isinstance(values, Mapping):
@@ -209,7 +209,7 @@ def presets() -> list[str]:
     return _PRESETS.names()
 
 
-def _expand_grid(values: dict[str, Any], source: str) -> None:
+def _expand_grid(values: Json, source: str) -> None:
     """`grid:` is a short way to write `members:`, as --grid is."""
     columns = values.pop("grid", None)
     if columns is None:
@@ -221,7 +221,7 @@ def _expand_grid(values: dict[str, Any], source: str) -> None:
     values["members"] = grid(**{str(name): column for name, column in columns.items()})
 
 
-def _pick_member(values: dict[str, Any], source: str) -> None:
+def _pick_member(values: Json, source: str) -> None:
     """`member: 3` leaves that one of the members alone, as --member does; they are numbered from 0 on."""
     given = values.pop("member", None)
     if given is None:
@@ -281,12 +281,12 @@ def _scheduled(entry: object) -> Scheduled:
     )
 
 
-def schedule_values(schedule: tuple[Scheduled, ...]) -> list[dict[str, Any]]:
+def schedule_values(schedule: tuple[Scheduled, ...]) -> list[Json]:
     """The inverse of `schedule_from`."""
     return [{"step": entry.step, "hyperparameters": entry.hyperparameters.to_dict()} for entry in schedule]
 
 
-def as_mapping(name: str, values: object) -> dict[str, Any]:
+def as_mapping(name: str, values: object) -> Json:
     """A section of a configuration, which may be missing."""
     if values is None:
         return {}

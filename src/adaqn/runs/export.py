@@ -14,7 +14,7 @@ from adaqn.agents.protocol import PolicyWeights
 from adaqn.envs.spaces import observation_dtype
 from adaqn.errors import UserError
 from adaqn.exported_policy import FORMAT, VERSION, ExportedPolicy
-from adaqn.files import make_parent, replacing, require_ours
+from adaqn.files import Json, make_parent, replacing, require_ours
 
 
 def policy_path(path: str | Path) -> Path:
@@ -82,7 +82,7 @@ def _layers(weights: PolicyWeights) -> Any:
     return {name: piece.reshape(shape) for name, piece, shape in zip(names, pieces, shapes, strict=True)}
 
 
-def _describe(space: spaces.Space) -> dict[str, Any]:
+def _describe(space: spaces.Space) -> Json:
     if isinstance(space, spaces.Discrete):
         return {"start": int(space.start)}
     assert isinstance(space, spaces.Box), "agents are only made for Box and Discrete spaces"

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import gymnasium
 import numpy as np
 
 from adaqn.errors import CheckpointError
-from adaqn.files import make_parent
+from adaqn.files import Json, make_parent
 from adaqn.replay.protocol import Replay
 from adaqn.runs.spaces import check_same_spaces, describe_spaces
 from adaqn.snapshot import Snapshot, read_snapshot, require_replaceable, write_snapshot
@@ -51,7 +50,7 @@ def read_replay(path: Path, trainer: Trainer, empty: Replay) -> int:
     return int(np.count_nonzero(rows["place"])) if "place" in rows else rows["reward"].size
 
 
-def _facts(trainer: Trainer) -> dict[str, Any]:
+def _facts(trainer: Trainer) -> Json:
     """What rows depend on."""
     environments = trainer.environments
     return {

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from adaqn.errors import CheckpointError
+from adaqn.files import Json
 
 Origin = Literal["random", "promoted", "evolved"]
 
@@ -51,7 +52,7 @@ class Searcher(Protocol[State]):
         """The trial that was asked for and not yet told."""
         ...
 
-    def to_dict(self, state: State) -> dict[str, Any]:
+    def to_dict(self, state: State) -> Json:
         """The state in plain JSON, exact to the last bit."""
         ...
 
@@ -85,7 +86,7 @@ def require_pending(pending: Trial | None, trial: Trial) -> Trial:
     return pending
 
 
-def trial_to_dict(trial: Trial | None) -> dict[str, Any] | None:
+def trial_to_dict(trial: Trial | None) -> Json | None:
     """The trial in plain JSON."""
     return None if trial is None else trial._asdict() | {"u": trial.u.tolist()}
 

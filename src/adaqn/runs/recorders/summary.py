@@ -7,12 +7,12 @@ import json
 import platform
 import statistics
 from importlib import metadata
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 import adaqn
-from adaqn.files import replacing
+from adaqn.files import Json, replacing
 from adaqn.runs.directory import RunDirectory
 from adaqn.runs.reading import Episodes, read_episodes
 from adaqn.runs.recorders.stopwatch import Stopwatch
@@ -39,7 +39,7 @@ class SummaryWriter(Observer):
         with replacing(self._directory.summary) as file:
             file.write(text.encode())
 
-    def _summary(self, trainer: Trainer) -> dict[str, Any]:
+    def _summary(self, trainer: Trainer) -> Json:
         episodes = read_episodes(self._directory.episodes)
         report = trainer.report().members
         return {
