@@ -22,7 +22,7 @@ from adaqn.runs.horizons import extended
 from adaqn.runs.lock import RunLock
 from adaqn.runs.recorders.composition import RunRecorders, recorders_for
 from adaqn.runs.recorders.sinks import require_wandb
-from adaqn.training.callbacks import EvalCallback, Model
+from adaqn.training.callbacks import EvalCallback, TrainedModel
 from adaqn.training.interrupts import on_interrupt
 from adaqn.training.observers import Observer
 from adaqn.training.trainer import Trainer
@@ -174,14 +174,14 @@ class RunSession:
             self.close()
             raise
 
-    def run(self, callbacks: Sequence[Observer], model: Model) -> None:
+    def run(self, callbacks: Sequence[Observer], model: TrainedModel) -> None:
         """Train to the end; SIGINT and SIGTERM end it after a whole step, ready to be resumed if it has a directory."""
         try:
             self._run(callbacks, model)
         finally:
             self.close()
 
-    def _run(self, callbacks: Sequence[Observer], model: Model) -> None:
+    def _run(self, callbacks: Sequence[Observer], model: TrainedModel) -> None:
         trainer, config = self.trainer, self.config
         if trainer.clock.step == 0:
             _require_memory(config, trainer)
@@ -215,7 +215,7 @@ class RunSession:
             return f"; `adaqn resume {where}` begins the run anew"
         return f"; the run so far is kept, and `adaqn resume {where}` goes on from its last checkpoint"
 
-    def _evaluation(self, model: Model) -> list[Observer]:
+    def _evaluation(self, model: TrainedModel) -> list[Observer]:
         if self.config.eval_interval is None:
             return []
         callback = EvalCallback(

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from adaqn.training.trainer import Trainer
 
 
-class Model(Policy, Protocol):
+class TrainedModel(Policy, Protocol):
     """What callbacks need of the public classes."""
 
     @property
@@ -42,7 +42,7 @@ class BaseCallback(Observer):
     on.
     """
 
-    model: Model
+    model: TrainedModel
     trainer: Trainer
     parent: BaseCallback | None = None  # the callback that calls this one, if it is not `learn` itself
 
@@ -51,7 +51,7 @@ class BaseCallback(Observer):
         self.num_timesteps = 0
         self.n_calls = 0  # how often `_on_step` was called
 
-    def bind(self, model: Model) -> None:
+    def bind(self, model: TrainedModel) -> None:
         """Make the model known, before learning begins."""
         self.model = model
         self._init_callback()
@@ -147,7 +147,7 @@ class CallbackList(BaseCallback):
         super().__init__()
         self.callbacks = tuple(callbacks)
 
-    def bind(self, model: Model) -> None:
+    def bind(self, model: TrainedModel) -> None:
         super().bind(model)
         for callback in self.callbacks:
             callback.bind(model)

@@ -19,7 +19,7 @@ from adaqn.errors import UserError
 from adaqn.files import writing
 from adaqn.printing import say
 from adaqn.snapshot import require_replaceable
-from adaqn.training.base_callback import BaseCallback, CallbackList, FunctionCallback, Model, as_callback
+from adaqn.training.base_callback import BaseCallback, CallbackList, FunctionCallback, TrainedModel, as_callback
 from adaqn.training.evaluation import (
     EvaluationInterrupted,
     EvaluationLog,
@@ -89,7 +89,7 @@ class EvalCallback(BaseCallback):
         self._owns_env = eval_env is None
         self._evaluated = 0  # step up to which every due evaluation was made
 
-    def bind(self, model: Model) -> None:
+    def bind(self, model: TrainedModel) -> None:
         super().bind(model)
         if self._log is None and self._log_path is not None:
             members_evaluated = "evaluations" in model.trainer.traits.tables
@@ -202,7 +202,7 @@ class CheckpointCallback(BaseCallback):
         self.name_prefix = name_prefix
         self._saved = 0  # step up to which every due model was saved
 
-    def bind(self, model: Model) -> None:
+    def bind(self, model: TrainedModel) -> None:
         super().bind(model)
         for path in self.save_path.glob(f"{glob.escape(self.name_prefix)}_*_steps.zip"):
             require_replaceable(path, "agent")
