@@ -22,8 +22,8 @@ from adaqn.checks import count
 from adaqn.compilation import prepare_jax
 from adaqn.envs.actions import environment_actions
 from adaqn.envs.environments import Environments
+from adaqn.envs.gym_spaces import observation_dtype
 from adaqn.envs.source import EnvironmentLike, EnvironmentOverride, EnvironmentSource
-from adaqn.envs.spaces import observation_dtype
 from adaqn.envs.spaces_only import SpacesOnly, require_trust
 from adaqn.envs.values import Unusable, array_of, observation_of, require_finite
 from adaqn.errors import CheckpointError, UserError, reading_saved
@@ -34,8 +34,8 @@ from adaqn.replay.memory import require_room
 from adaqn.runs.config import RunConfig, population_from, read_config
 from adaqn.runs.directory import RunDirectory
 from adaqn.runs.export import policy_path, require_policy, write_policy
+from adaqn.runs.gym_spaces import check_same_spaces, describe_spaces, gym_spaces_from
 from adaqn.runs.session import Output, RunSession
-from adaqn.runs.spaces import check_same_spaces, describe_spaces, spaces_from
 from adaqn.signatures import (
     DEHBArguments,
     DQNArguments,
@@ -603,7 +603,7 @@ def _without_environment(
 ) -> Model:
     """The agent that a file describes, for the environment given, or for none before it is needed."""
     with reading_saved(source):
-        observations, actions = spaces_from(spaces, nbytes)
+        observations, actions = gym_spaces_from(spaces, nbytes)
         config = RunConfig.from_dict(values, source, observations.shape)
         if env is not None and env != EnvironmentOverride():
             if not trust_env:

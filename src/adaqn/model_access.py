@@ -14,8 +14,8 @@ from adaqn.envs.source import EnvironmentLike, EnvironmentSource
 from adaqn.errors import UserError
 from adaqn.replay.making import make_replay
 from adaqn.replay.protocol import Replay
+from adaqn.runs.gym_spaces import check_same_spaces, describe_spaces
 from adaqn.runs.replay_file import read_replay, write_replay
-from adaqn.runs.spaces import check_same_spaces, describe_spaces
 from adaqn.training.trainer import Trainer
 
 

@@ -9,8 +9,8 @@ import numpy as np
 from gymnasium import spaces
 
 from adaqn.envs.actions import environment_actions
+from adaqn.envs.gym_spaces import observation_dtype
 from adaqn.envs.leftovers import clear_leftovers
-from adaqn.envs.spaces import observation_dtype
 from adaqn.envs.values import Unusable, observation_of, require_finite, reward_of, truth_of
 from adaqn.errors import CheckpointError, EnvironmentFault
 

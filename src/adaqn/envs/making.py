@@ -12,7 +12,7 @@ from gymnasium import wrappers
 
 from adaqn.envs import suites
 from adaqn.envs.extras import with_our_extra
-from adaqn.envs.spaces import observation_dtype, require_box_observations
+from adaqn.envs.gym_spaces import observation_dtype, require_box_observations
 from adaqn.errors import EnvironmentFault, UserError, nearest
 
 # Those that pass observations on as they are, at the steps at which they came.

@@ -18,8 +18,8 @@ from adaqn.exact_file import NOTHING, ExactFile, Written
 from adaqn.files import Json
 from adaqn.runs.config import RunConfig
 from adaqn.runs.directory import EXACT_FILES, RunDirectory
+from adaqn.runs.gym_spaces import check_same_spaces, describe_spaces
 from adaqn.runs.recorders.stopwatch import Stopwatch
-from adaqn.runs.spaces import check_same_spaces, describe_spaces
 from adaqn.snapshot import Snapshot
 from adaqn.training.callbacks import crossed
 from adaqn.training.observers import Observer

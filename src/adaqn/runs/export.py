@@ -11,7 +11,7 @@ import numpy as np
 from gymnasium import spaces
 
 from adaqn.agents.protocol import PolicyWeights
-from adaqn.envs.spaces import observation_dtype
+from adaqn.envs.gym_spaces import observation_dtype
 from adaqn.errors import UserError
 from adaqn.exported_policy import FORMAT, VERSION, ExportedPolicy
 from adaqn.files import Json, make_parent, replacing, require_ours

@@ -10,7 +10,7 @@ import numpy as np
 from adaqn.errors import CheckpointError
 from adaqn.files import Json, make_parent
 from adaqn.replay.protocol import Replay
-from adaqn.runs.spaces import check_same_spaces, describe_spaces
+from adaqn.runs.gym_spaces import check_same_spaces, describe_spaces
 from adaqn.snapshot import Snapshot, read_snapshot, require_replaceable, write_snapshot
 from adaqn.training.trainer import Trainer
 

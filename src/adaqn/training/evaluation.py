@@ -14,7 +14,7 @@ import gymnasium
 import numpy as np
 
 from adaqn.checks import count
-from adaqn.envs.spaces import observation_dtype
+from adaqn.envs.gym_spaces import observation_dtype
 from adaqn.envs.values import Unusable, observation_of, require_finite, reward_of, truth_of
 from adaqn.errors import EnvironmentFault, UserError
 from adaqn.exact_file import ExactFile, Written

@@ -9,7 +9,7 @@ import numpy as np
 from gymnasium import spaces
 
 from adaqn.checks import count
-from adaqn.envs.spaces import observation_scale
+from adaqn.envs.gym_spaces import observation_scale
 from adaqn.errors import CheckpointError
 from adaqn.files import Json
 
@@ -22,7 +22,7 @@ def describe_spaces(observations: spaces.Space, actions: spaces.Space) -> Json:
     return {"observation": observation, "action": _describe(actions, limits=True)}
 
 
-def spaces_from(saved: Any, nbytes: int) -> tuple[spaces.Box, spaces.Discrete | spaces.Box]:
+def gym_spaces_from(saved: Any, nbytes: int) -> tuple[spaces.Box, spaces.Discrete | spaces.Box]:
     """Spaces that an agent can be made for, out of what `describe_spaces` said of those that it was made for.
 
     The arrays beside it have `nbytes`. No space may be much larger, so that a forged file cannot ask for all memory.
