@@ -1,4 +1,4 @@
-"""Text that users wrote is read in bounded time, and what is wrong with it is one sentence."""
+"""Text that users wrote is read in bounded time, files are replaced as a whole, and others' are not overwritten."""
 
 from __future__ import annotations
 
@@ -8,8 +8,18 @@ from pathlib import Path
 import pytest
 
 from adaqn.cli import main
-from adaqn.errors import LONGEST_MESSAGE, UserError
-from adaqn.files import json_value, read_text, read_yaml, yaml_value
+from adaqn.errors import LONGEST_MESSAGE, OutputFault, UserError
+from adaqn.files import (
+    json_value,
+    make_parent,
+    read_text,
+    read_yaml,
+    replacing,
+    require_free,
+    require_ours,
+    yaml_text,
+    yaml_value,
+)
 
 BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"{after}: &{after} [{', '.join(['*' + before] * 9)}]\n"
@@ -108,3 +118,53 @@ def test_a_message_is_one_line_of_bounded_length() -> None:
     assert str(UserError("first\nsecond")) == "first second"
     message = str(UserError(f"begin {'x' * 100_000} end"))
     assert len(message) <= LONGEST_MESSAGE + 10 and message.startswith("begin x") and message.endswith("x end")
+
+
+def test_written_yaml_reads_back_and_keeps_its_order() -> None:
+    values = {"b": [1, 2.5, None, True], "a": {"z": "text", "c": []}}
+    text = yaml_text(values)
+    assert text == "b: [1, 2.5, null, true]\na:\n  z: text\n  c: []\n"
+    assert yaml_value("it", text) == values
+    with pytest.raises(UserError, match=r"^only plain values can be written as YAML, but got 1j$"):
+        yaml_text({"a": 1j})
+
+
+def test_a_file_is_replaced_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
+    path = tmp_path / "some" / "file.txt"
+    with pytest.raises(OutputFault, match=r"^cannot write .*file.txt: No such file or directory$"), replacing(path):
+        pass
+    make_parent(path)
+    path.write_bytes(b"old")
+    with pytest.raises(RuntimeError), replacing(path) as file:
+        file.write(b"half of the n")
+        raise RuntimeError
+    assert path.read_bytes() == b"old"
+    with replacing(path) as file:
+        file.write(b"new")
+        assert path.read_bytes() == b"old"
+    assert path.read_bytes() == b"new"
+    assert list(path.parent.iterdir()) == [path], "nothing is left beside it"
+    with pytest.raises(OutputFault, match=r"^cannot write .*below: (File exists|Not a directory)$"):
+        make_parent(path / "below")
+
+
+def test_a_taken_path_is_overwritten_only_on_request(tmp_path: Path) -> None:
+    path = tmp_path / "file.txt"
+    require_free(path)
+    path.symlink_to(tmp_path / "nowhere")  # a link is something, even where it leads to nothing
+    with pytest.raises(UserError, match=r"file.txt exists already; add --force to overwrite it, or name another file$"):
+        require_free(path)
+    require_free(path, force=True)
+
+
+def test_only_what_adaqn_wrote_is_replaced_unasked(tmp_path: Path) -> None:
+    path = tmp_path / "file.txt"
+    ours = lambda file: file.read_text() == "ours"  # noqa: E731
+    require_ours(path, "note that adaqn wrote", ours)
+    path.write_text("ours")
+    require_ours(path, "note that adaqn wrote", ours)
+    path.write_text("theirs")
+    with pytest.raises(
+        UserError, match=r"file.txt exists, but is no note that adaqn wrote, so it is not overwritten: "
+    ):
+        require_ours(path, "note that adaqn wrote", ours)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import csv
+import importlib
+import json
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,12 +20,15 @@ from adaqn.agents.dqn.agent import DQNAgent
 from adaqn.agents.dqn.settings import DQNSettings
 from adaqn.agents.registry import algorithm, algorithm_names, base_names
 from adaqn.cli import main
+from adaqn.envs import suites
+from adaqn.envs.making import make_environment
 from adaqn.errors import UserError
 from adaqn.evolution import DEFAULT_MUTATIONS, exploit_rule, mutate, mutation_names
 from adaqn.hyperparameters import Hyperparameters
-from adaqn.plugins import PluginFolder, forget_plugins
+from adaqn.plugins import PluginFolder, PresetFolder, forget_plugins
 from adaqn.selection import behaviour_rules, target_rule, target_rules
 from adaqn.space import SearchSpace
+from tests.envs.suite_contract import check_environment, check_names
 
 Install = Callable[[str, dict[str, str]], None]
 
@@ -34,6 +40,13 @@ def select(uniforms, losses, alive, size):
     order = jnp.argsort(jnp.where(alive, losses, jnp.inf))
     middle = (alive.sum() - 1) // 2
     return Selection(order[middle][None].astype(jnp.int32), jnp.ones(1))
+"""
+LEAP = """
+def applies(space, member):
+    return True
+
+def mutate(rng, space, member):
+    return member.replace(learning_rate=0.0078125)
 """
 ALGORITHM = """
 from adaqn.agents.dqn import default_member
@@ -152,6 +165,22 @@ def test_what_was_installed_in_the_meantime_is_found_after_forgetting(
     assert room.names() == ["desk", "lamp", "sofa"]
 
 
+def test_presets_are_read_by_name_and_files_by_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spaces_of_ours = PresetFolder("search space", ("presets", "spaces"))
+    assert spaces_of_ours.names() == ["images", "vectors"]
+    assert SearchSpace.from_dict(spaces_of_ours.read("vectors")) == SearchSpace.named("vectors")
+    monkeypatch.chdir(tmp_path)
+    assert spaces_of_ours.read_given("vectors") == spaces_of_ours.read("vectors")
+    Path("vectors").write_text("{loss: l1}")
+    assert spaces_of_ours.read_given("vectors") == {"loss": "l1"}, "what the user has there comes first"
+    with pytest.raises(UserError, match=r"^there is no file nowhere.yaml$"):
+        spaces_of_ours.read_given("nowhere.yaml")
+    with pytest.raises(UserError, match=r"^unknown search space \(and there is no such file\) 'vector'; did you mean"):
+        spaces_of_ours.read_given("vector")
+    with pytest.raises(UserError, match=r"^unknown search space 'vector'; did you mean 'vectors'\?"):
+        spaces_of_ours.read("vector")
+
+
 # The kinds that there are.
 
 
@@ -187,14 +216,7 @@ def test_a_name_is_gone_with_its_package(install: Install, monkeypatch: pytest.M
 
 
 def test_a_mutation_of_somebody_else_happens_where_it_is_named(install: Install) -> None:
-    source = """
-def applies(space, member):
-    return True
-
-def mutate(rng, space, member):
-    return member.replace(learning_rate=0.0078125)
-"""
-    install("[adaqn.mutations]\nleap = their_leap\n", {"their_leap": source})
+    install("[adaqn.mutations]\nleap = their_leap\n", {"their_leap": LEAP})
     assert "leap" in mutation_names()
     # A further one changes no run that exists: the default is a list of names.
     assert "leap" not in EvolutionSettings().mutations == DEFAULT_MUTATIONS
@@ -218,6 +240,100 @@ def survivors(rng, fitness):
     assert DQNSettings(exploit="monarchy").exploit == "monarchy"
     origins = exploit_rule("monarchy")(np.random.default_rng(0), np.zeros(3))
     assert [(origin.parent, origin.mutate) for origin in origins] == [(0, False), (0, True), (0, True)]
+
+
+# Environment suites.
+
+SUITE = """
+from gymnasium.envs.registration import EnvSpec
+
+NAMES = ("Hills/Balance", "Hills/Swing")
+CLASSES = {"Hills/Balance": "cartpole:CartPoleEnv", "Hills/Swing": "pendulum:PendulumEnv"}
+
+
+def spec(name):
+    return EnvSpec(name, f"gymnasium.envs.classic_control.{CLASSES[name]}", max_episode_steps=20)
+
+
+def refuse_replaced(identifier):
+    from adaqn.errors import UserError
+
+    if identifier == "Swing-v9":
+        raise UserError("environment 'Swing-v9' hurts; write 'Hills/Swing'")
+
+
+def replaces(registered):
+    return registered.id == "Swing-v9"
+"""
+
+
+def test_a_suite_of_somebody_else_keeps_the_contract_of_ours(install: Install) -> None:
+    """With vectors and continuous actions, which none of our suites has."""
+    install("[adaqn.suites]\nhills = their_hills\n", {"their_hills": SUITE})
+    assert "hills" in suites.suites() and "their_hills" not in sys.modules
+    check_names("hills", importlib.import_module("their_hills"))
+    for name in ("Hills/Balance", "Hills/Swing"):
+        check_environment(name)
+    with pytest.raises(UserError, match=r"unknown environment 'Hills/Swign'; did you mean 'Hills/Swing'\?"):
+        make_environment("Hills/Swign", {})
+    with pytest.raises(UserError, match="'Swing-v9' hurts"):
+        make_environment("Swing-v9", {})
+
+
+def test_a_suite_of_somebody_else_on_the_command_line(install: Install, tmp_path: Path) -> None:
+    install("[adaqn.suites]\nhills = their_hills\n", {"their_hills": SUITE})
+    run = trained(tmp_path / "run", "--algo", "dqn", "--env", "Hills/Balance", "--steps", "60")
+    lengths = [int(line.split(",")[2]) for line in (run / "episodes.csv").read_text().splitlines()[1:]]
+    assert lengths and max(lengths) <= 20
+    assert main(["evaluate", str(run), "--episodes", "1"]) == 0
+
+
+def test_a_broken_suite_is_told_when_it_is_asked_for_and_not_before(install: Install) -> None:
+    install("[adaqn.suites]\nhills = their_hills\n", {"their_hills": "raise RuntimeError('no such luck')"})
+    assert make_environment("CartPole-v1", {}).observation_space.shape == (4,)
+    assert not any(name.startswith("Hills") for name in suites.names())
+    with pytest.raises(
+        UserError, match=r"^the environment suite 'hills' could not be loaded from their_hills: Runtime"
+    ):
+        make_environment("Hills/Swing", {})
+
+
+# Real runs with them.
+
+
+def test_a_run_with_a_selection_rule_of_somebody_else(install: Install, tmp_path: Path) -> None:
+    install("[adaqn.selection]\nmedian = their_median\n", {"their_median": MEDIAN})
+    run = trained(
+        tmp_path / "run",
+        *("--algo", "adadqn", "--env", "CartPole-v1", "--steps", "100", "--selection", "median"),
+        *("--grid", "hidden=8", "learning_rate=1e-5,1e-3,1e-1", "--target-update-interval", "20"),
+    )
+    assert "selection: median" in (run / "config.yaml").read_text()
+    rows = list(csv.DictReader((run / "selection.csv").read_text().splitlines()))
+    assert len(rows) >= 3
+    for row in rows:
+        losses = [float(row[f"loss_{k}"]) for k in range(3)]
+        assert int(row["target"]) == np.argsort(losses)[1]
+
+
+def test_a_run_with_a_mutation_of_somebody_else(install: Install, tmp_path: Path) -> None:
+    install("[adaqn.mutations]\nleap = their_leap\n", {"their_leap": LEAP})
+    space = tmp_path / "space.yaml"
+    space.write_text("{activation: relu, optimizer: sgd, loss: l2, hidden: {layers: 0, neurons: 1}}")
+    run = trained(
+        tmp_path / "run",
+        *("--algo", "adadqn", "--env", "CartPole-v1", "--steps", "100", "--mutations", "leap"),
+        *("--space", str(space), "--population", "3", "--generation-interval", "30", "--target-update-interval", "10"),
+    )
+    generations = [json.loads(line) for line in (run / "members.jsonl").read_text().splitlines()]
+    changed = [member for line in generations[1:] for member in line["members"] if member["mutation"] is not None]
+    assert changed and {(member["mutation"], member["learning_rate"]) for member in changed} == {("leap", 0.0078125)}
+
+
+def trained(run_dir: Path, *flags: str) -> Path:
+    small = ("--learning-starts", "40", "--batch-size", "4", "--quiet")
+    assert main(["train", *flags, *small, "--run-dir", str(run_dir)]) == 0
+    return run_dir
 
 
 # Algorithms.

@@ -261,7 +261,7 @@ def test_files_that_are_no_fitting_replay_buffer_are_refused_and_nothing_changes
     with pytest.raises(CheckpointError, match="holds a file of kind 'agent', where 'replay' is needed"):
         model.load_replay_buffer(model.save(tmp_path / "agent"))
     (tmp_path / "notes.zip").write_text("mine")
-    with pytest.raises(UserError, match="exists already and is no replay buffer"):
+    with pytest.raises(UserError, match="exists, but is no replay buffer that adaqn saved, so it is not overwritten"):
         model.save_replay_buffer(tmp_path / "notes")
     assert (tmp_path / "notes.zip").read_text() == "mine"
     assert model.trainer.replay is before

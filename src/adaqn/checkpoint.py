@@ -16,11 +16,12 @@ import os
 import re
 import warnings
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from adaqn.errors import CheckpointError, writing
+from adaqn.errors import CheckpointError
+from adaqn.files import Json, writing
 from adaqn.replay.protocol import Replay
 from adaqn.snapshot import Snapshot, opened, read_arrays, read_head, read_snapshot, write_snapshot
 
@@ -217,7 +218,7 @@ class _Checkpoint(NamedTuple):
     tail_first: int
 
 
-def _segments_named(meta: dict[str, Any]) -> list[Segment]:
+def _segments_named(meta: Json) -> list[Segment]:
     return [Segment(int(first), int(last), str(digest)) for first, last, digest in meta["segments"]]
 
 

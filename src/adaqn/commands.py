@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from adaqn.agents.registry import algorithm
 from adaqn.errors import UserError
-from adaqn.files import yaml_value
+from adaqn.files import require_free, yaml_value
 from adaqn.flags import RUN_ENTRIES
 from adaqn.hyperparameters import convolutions_from_text, grid, layers_from_text
 from adaqn.printing import fitting, say
@@ -213,7 +213,7 @@ def evaluate(
     if video is not None:
         usual = _folder(source) / ("best_video.mp4" if best else "video.mp4")
         video = checked_video_path(usual if video == Path("") else video)
-        _require_free(video, force)
+        require_free(video, force)
     model = _agent(source, best, environment, trust_env)
     env = model.make_env()
     result = evaluate_policy(model, env, episodes, deterministic=True, seed=seed)
@@ -243,7 +243,7 @@ def export(
 
     usual = _folder(source) / ("best_policy.npz" if best else "policy.npz")
     path = policy_path(usual if output is None else output)
-    _require_free(path, force)
+    require_free(path, force)
     print(_agent(source, best, environment, trust_env).export(path, force=force))
     return 0
 
@@ -266,8 +266,3 @@ def _agent(source: Path, best: bool, environment: EnvironmentOverride, trust_env
             raise UserError(f"{source} has no best model yet: {file.name} is written during training")
     load = Model.from_run if os.path.isdir(file) else Model.load
     return load(file, environment, trust_env=trust_env)
-
-
-def _require_free(path: Path, force: bool) -> None:
-    if path.exists() and not force:
-        raise UserError(f"{path} exists already; add --force to overwrite it, or name another file")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import difflib
 from collections.abc import Iterable, Iterator
-from typing import BinaryIO
 
 LONGEST_MESSAGE = 3_000  # characters
 
@@ -41,22 +40,6 @@ class ActorDiverged(UserError):
 
 class CheckpointError(UserError):
     """A checkpoint or saved agent that cannot be used: missing, torn, of another version or for other spaces."""
-
-
-@contextlib.contextmanager
-def writing(path: object) -> Iterator[None]:
-    """Within this context a refusal of the operating system is an OutputFault that names the file."""
-    try:
-        yield
-    except OSError as error:
-        raise OutputFault(f"cannot write {path}: {error.strerror or error}") from error
-
-
-def write_all(file: BinaryIO, data: bytes) -> None:
-    """Write to an unbuffered file, which may take less than it is given at a time."""
-    rest = memoryview(data)
-    while rest:
-        rest = rest[file.write(rest) :]
 
 
 @contextlib.contextmanager

@@ -7,7 +7,8 @@ import os
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from adaqn.errors import CheckpointError, write_all, writing
+from adaqn.errors import CheckpointError
+from adaqn.files import write_all, writing
 
 
 class Written(NamedTuple):

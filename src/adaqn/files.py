@@ -1,14 +1,22 @@
-"""Text, YAML and JSON that users and other programs wrote: read in bounded time, and each mistake is one sentence."""
+"""Reading and writing files: text, YAML and JSON from elsewhere, atomic replacement, and paths that are still free.
+
+What users and other programs wrote is read in bounded time, and each mistake in it is one sentence.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import yaml
 
-from adaqn.errors import UserError
+from adaqn.errors import OutputFault, UserError
+
+Json = dict[str, Any]  # an object of JSON, or a mapping of YAML, with keys that are text
 
 LONGEST_TEXT = 1_000_000  # characters of a YAML document; PyYAML reads about 100 000 per second
 MOST_VALUES = 100_000  # in a YAML document, those counted that an alias stands for
@@ -54,6 +62,76 @@ def json_value(what: str, text: str | bytes) -> Any:
         raise UserError(f"{what} is not valid JSON: {error}") from error
 
 
+def yaml_text(values: object) -> str:
+    """YAML of plain values: mappings keep their order, and lists of scalars stay on one line."""
+    try:
+        return yaml.safe_dump(values, sort_keys=False, default_flow_style=None, width=110)
+    except yaml.representer.RepresenterError as error:
+        raise UserError(f"only plain values can be written as YAML, but got {error.args[-1]!r}") from error
+
+
+@contextlib.contextmanager
+def writing(path: object) -> Iterator[None]:
+    """Within this context a refusal of the operating system is an OutputFault that names the file."""
+    try:
+        yield
+    except OSError as error:
+        raise OutputFault(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def write_all(file: BinaryIO, data: bytes) -> None:
+    """Write to an unbuffered file, which may take less than it is given at a time."""
+    rest = memoryview(data)
+    while rest:
+        rest = rest[file.write(rest) :]
+
+
+def make_parent(path: Path) -> None:
+    """Create the directory that a file is about to be written to."""
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """A file written beside `path` that takes its place on success: `path` is always whole, old or new."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with writing(path):
+            with beside.open("wb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(beside, path)
+            _sync_directory(path.parent)
+    finally:
+        with contextlib.suppress(OSError):
+            os.unlink(beside)
+
+
+def require_free(path: Path, force: bool = False) -> None:
+    """Raise if the path is taken, unless the user agreed to overwrite it."""
+    if not force and os.path.lexists(path):
+        raise UserError(f"{path} exists already; add --force to overwrite it, or name another file")
+
+
+def require_ours(path: Path, what: str, is_ours: Callable[[Path], bool], remedy: str = "remove it") -> None:
+    """Raise if there is a file that adaqn did not write: what somebody else wrote is not overwritten."""
+    if os.path.lexists(path) and not is_ours(path):
+        raise UserError(f"{path} exists, but is no {what}, so it is not overwritten: {remedy}, or choose another name")
+
+
+def _sync_directory(directory: Path) -> None:
+    """Make a rename durable; Windows has no such call, and needs none."""
+    if os.name == "nt":
+        return
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 class _PlainLoader(yaml.SafeLoader):
     """PyYAML's safe loader without dates, sets and binary data, and with limits to nesting and aliases."""
 
@@ -63,7 +141,7 @@ class _PlainLoader(yaml.SafeLoader):
         self._values = 0
         self._values_in: dict[int, int] = {}  # by the id of a composed node
 
-    def compose_node(self, parent: Any, index: Any) -> Any:
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         """One value; an alias counts as much as what it stands for."""
         mark = self.peek_event().start_mark  # pyright: ignore[reportOptionalMemberAccess]
         if self.check_event(yaml.AliasEvent):
@@ -82,12 +160,12 @@ class _PlainLoader(yaml.SafeLoader):
         self._values_in[id(node)] = self._values - before
         return node
 
-    def _count(self, values: int, mark: Any) -> None:
+    def _count(self, values: int, mark: yaml.Mark) -> None:
         self._values += values
         if self._values > MOST_VALUES:
             raise yaml.MarkedYAMLError(problem=f"it has more than {MOST_VALUES:,} values", problem_mark=mark)
 
-    def construct_number(self, node: Any) -> int | float:
+    def construct_number(self, node: yaml.ScalarNode) -> int | float:
         """A number, if it is not so long that reading it takes time."""
         if len(str(node.value)) > LONGEST_NUMBER:
             raise yaml.MarkedYAMLError(

@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from adaqn.checks import count, number
 from adaqn.errors import UserError, nearest, unknown_name
+from adaqn.files import Json
 from adaqn.limits import MEMBERS
 
 ActivationName = Literal[
@@ -135,9 +136,9 @@ class Hyperparameters:
         """A copy with other values for some fields."""
         return dataclasses.replace(self, **changes)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """Plain values for YAML and JSON, without what is not set."""
-        result: dict[str, Any] = {
+        result: Json = {
             "hidden": list(self.hidden),
             "activation": self.activation,
             "optimizer": self.optimizer,

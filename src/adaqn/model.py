@@ -26,8 +26,8 @@ from adaqn.model_policy import TrainedPolicy
 from adaqn.replay.memory import require_room
 from adaqn.runs.config import RunConfig, population_from, read_config
 from adaqn.runs.directory import RunDirectory
+from adaqn.runs.gym_spaces import check_same_spaces, describe_spaces, gym_spaces_from
 from adaqn.runs.session import Output, RunSession, evaluation_callbacks
-from adaqn.runs.spaces import check_same_spaces, describe_spaces, spaces_from
 from adaqn.signatures import signature_of
 from adaqn.snapshot import reading
 from adaqn.space import SearchSpace, named_spaces
@@ -332,7 +332,7 @@ def _without_environment(
 ) -> Model:
     """The agent that a file describes, for the environment given, or for none before it is needed."""
     with reading_saved(source):
-        observations, actions = spaces_from(spaces, nbytes)
+        observations, actions = gym_spaces_from(spaces, nbytes)
         config = RunConfig.as_given(values, source)
         if env is not None and env != EnvironmentOverride():
             if not trust_env:

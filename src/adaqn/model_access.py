@@ -14,22 +14,22 @@ from adaqn.envs.spaces_only import require_trust
 from adaqn.errors import UserError
 from adaqn.replay.making import make_replay
 from adaqn.replay.protocol import Replay
+from adaqn.runs.gym_spaces import check_same_spaces, describe_spaces
 from adaqn.runs.replay_file import read_replay, write_replay
-from adaqn.runs.spaces import check_same_spaces, describe_spaces
 from adaqn.training.trainer import Trainer
 
 
 class EnvironmentAndReplay:
     """What the public classes offer beside learning and predicting."""
 
-    settings: Any
+    settings: Any  # of the class that the algorithm has for them
     _trainer: Trainer
     _source: EnvironmentSource
     _n_envs: int
     _spaces_only: bool  # loaded without environments, which are made when they are needed
     _not_trusted: str | None  # the file that named the environment, if that is not to be made
 
-    def get_env(self) -> gymnasium.Env[Any, Any]:
+    def get_env(self) -> gymnasium.Env:
         """The environment that this agent trains in, or the first of several.
 
         To play in it is to give up the episode that training has under way; `make_env` gives a fresh one.

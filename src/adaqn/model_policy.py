@@ -11,13 +11,14 @@ import numpy as np
 from adaqn.agents.core.population import Population
 from adaqn.agents.protocol import MemberReport
 from adaqn.envs.actions import environment_actions
-from adaqn.envs.spaces import observation_dtype
+from adaqn.envs.gym_spaces import observation_dtype
 from adaqn.envs.values import Unusable, array_of, observation_of, require_finite
-from adaqn.errors import UserError, writing
+from adaqn.errors import UserError
+from adaqn.files import writing
 from adaqn.model_access import EnvironmentAndReplay, zip_path
 from adaqn.runs.config import RunConfig
 from adaqn.runs.export import policy_path, require_policy, write_policy
-from adaqn.runs.spaces import describe_spaces
+from adaqn.runs.gym_spaces import describe_spaces
 from adaqn.snapshot import Snapshot, require_replaceable, write_snapshot
 from adaqn.space import SearchSpace
 from adaqn.training.trainer import Trainer

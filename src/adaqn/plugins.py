@@ -1,4 +1,4 @@
-"""What is found by its name: modules in a folder of this package, and what other packages add by entry points.
+"""What is found by its name: modules in a folder, what other packages add by entry points, and presets.
 
 A package of somebody else adds a plug-in in its `pyproject.toml`, with the module or object that a file of ours
 would be:
@@ -11,13 +11,17 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
 import pkgutil
 from dataclasses import dataclass
 from functools import cache
-from importlib import metadata
+from importlib import metadata, resources
+from importlib.resources.abc import Traversable
+from pathlib import Path
 from typing import Any
 
 from adaqn.errors import UserError, unknown_name
+from adaqn.files import read_yaml, yaml_value
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,39 @@ class PluginFolder:
         if name in _modules(self.package):
             return importlib.import_module(f"{self.package}.{name}")
         return _load(self.kind, self.entry_points, name)
+
+
+@dataclass(frozen=True)
+class PresetFolder:
+    """The YAML files of one kind that come with the package. A user's own file is given by its path instead."""
+
+    kind: str  # what a user calls them, for the error message
+    path: tuple[str, ...]  # within the package
+
+    def names(self) -> list[str]:
+        """All names, sorted."""
+        files = [entry.name for entry in self._folder().iterdir()]
+        return sorted(name.removesuffix(".yaml") for name in files if name.endswith(".yaml"))
+
+    def read(self, name: str) -> Any:
+        """What the preset with this name holds."""
+        if name not in self.names():
+            raise unknown_name(self.kind, name, self.names())
+        return yaml_value(f"the {self.kind} {name}", (self._folder() / f"{name}.yaml").read_text(encoding="utf-8"))
+
+    def read_given(self, name_or_path: str | Path) -> Any:
+        """What a file holds or, if there is no such file, the preset with this name."""
+        path = Path(name_or_path)
+        if os.path.isfile(path):  # `Path.is_file` raises for a name that is too long
+            return read_yaml(path)
+        if str(name_or_path) in self.names():
+            return self.read(str(name_or_path))
+        if path.suffix in (".yaml", ".yml"):
+            raise UserError(f"there is no file {path}")
+        raise unknown_name(f"{self.kind} (and there is no such file)", str(name_or_path), self.names())
+
+    def _folder(self) -> Traversable:
+        return resources.files("adaqn").joinpath(*self.path)
 
 
 @cache

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TextIO
 
 # What the console shows beyond ASCII, for terminals that know nothing else.
 _SPELT = {"±": "+/-", "…": "...", "ε": "eps", "γ": "gamma", "×": "x", "–": "-", "−": "-", "→": "->"}
@@ -15,7 +16,7 @@ class SteadyOutput:
     """Standard output, as far as it can be written; the first failure is a warning, and then it is left alone."""
 
     def __init__(self) -> None:
-        self._lost: Any = None  # the stream that failed
+        self._lost: TextIO | None = None  # the stream that failed
 
     def write(self, text: str) -> int:
         """Write what the stream's encoding has, and other characters as well as it can."""
@@ -46,7 +47,7 @@ class SteadyOutput:
         """The stream's encoding."""
         return getattr(_unproxied(), "encoding", None) or "utf-8"
 
-    def _attempt(self, act: Any) -> None:
+    def _attempt(self, act: Callable[[TextIO], object]) -> None:
         stream = _unproxied()
         if stream is None or stream is self._lost:
             return
@@ -83,7 +84,7 @@ def complain(text: str) -> None:
         pass  # there is nobody left to tell
 
 
-def fitting(text: str, stream: Any = None) -> str:
+def fitting(text: str, stream: object = None) -> str:
     """The text in the characters that a stream can encode, by default standard output."""
     encoding = getattr(sys.stdout if stream is None else stream, "encoding", None) or "utf-8"
     try:
@@ -127,6 +128,6 @@ def settle_output() -> OSError | None:
     return None
 
 
-def _unproxied() -> Any:
+def _unproxied() -> TextIO | None:
     """Standard output itself, also while a live line has taken its place."""
     return getattr(sys.stdout, "rich_proxied_file", sys.stdout)

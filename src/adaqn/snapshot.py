@@ -10,17 +10,17 @@ import contextlib
 import hashlib
 import io
 import json
-import os
 import struct
 import tokenize
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO, Any, BinaryIO, NamedTuple
+from typing import IO, NamedTuple
 
 import numpy as np
 
-from adaqn.errors import CheckpointError, UserError, writing
+from adaqn.errors import CheckpointError, UserError
+from adaqn.files import Json, replacing, require_ours
 
 FORMAT = "adaqn"
 VERSION = 1
@@ -40,24 +40,7 @@ class Snapshot(NamedTuple):
     """Something savable: named arrays, and the rest as JSON."""
 
     arrays: dict[str, np.ndarray]
-    meta: dict[str, Any]
-
-
-@contextlib.contextmanager
-def replacing(path: Path) -> Iterator[BinaryIO]:
-    """A file written beside `path` that takes its place on success: `path` is always whole, old or new."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with writing(path):
-            with beside.open("wb") as file:
-                yield file
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(beside, path)
-            _sync_directory(path.parent)
-    finally:
-        with contextlib.suppress(OSError):
-            os.unlink(beside)
+    meta: Json
 
 
 def write_snapshot(path: Path, snapshot: Snapshot, kind: str) -> str:
@@ -91,7 +74,7 @@ def read_snapshot(path: Path, kind: str) -> Snapshot:
 class StoredSnapshot(NamedTuple):
     """A file of which only the JSON was read so far."""
 
-    meta: dict[str, Any]
+    meta: Json
     nbytes: int  # of all arrays together
     arrays: Callable[[], dict[str, np.ndarray]]
 
@@ -115,18 +98,18 @@ def require_plausible_size(what: str, nbytes: int, parameters: int) -> None:
         )
 
 
-def require_replaceable(path: Path, kind: str) -> None:
+def require_replaceable(path: Path, kind: str, what: str = "") -> None:
     """Raise if there is a file that is no snapshot of this kind: what somebody else wrote is not overwritten."""
-    if not os.path.lexists(path):
-        return
-    try:
-        with opened(path) as archive:
-            read_head(archive, path, kind)
-    except CheckpointError:
-        raise UserError(
-            f"{path} exists, but is no {kind} that adaqn saved, so it is not overwritten: remove it, or choose another "
-            "name"
-        ) from None
+
+    def is_snapshot(path: Path) -> bool:
+        try:
+            with opened(path) as archive:
+                read_head(archive, path, kind)
+        except CheckpointError:
+            return False
+        return True
+
+    require_ours(path, f"{what or kind} that adaqn saved", is_snapshot)
 
 
 class _HashedFile:
@@ -174,7 +157,7 @@ def opened(path: Path) -> Iterator[zipfile.ZipFile]:
         raise CheckpointError(f"{path} is damaged or cannot be read: {error}") from error
 
 
-def read_head(archive: zipfile.ZipFile, path: Path, kind: str) -> tuple[dict[str, Any], str]:
+def read_head(archive: zipfile.ZipFile, path: Path, kind: str) -> tuple[Json, str]:
     """The content of `meta.json` as far as it could be checked, and its digest."""
     if _META not in archive.namelist():
         raise CheckpointError(f"{path} is a zip archive, but not one that adaqn wrote: it has no {_META}")
@@ -202,7 +185,7 @@ def read_head(archive: zipfile.ZipFile, path: Path, kind: str) -> tuple[dict[str
     return head, hashlib.sha256(text).hexdigest()
 
 
-def read_arrays(archive: zipfile.ZipFile, path: Path, head: dict[str, Any]) -> dict[str, np.ndarray]:
+def read_arrays(archive: zipfile.ZipFile, path: Path, head: Json) -> dict[str, np.ndarray]:
     """The arrays that the head names, each checked against its checksum."""
     arrays: dict[str, np.ndarray] = {}
     read: set[str] = set()
@@ -243,14 +226,3 @@ def _parse_npy(data: bytes, what: str) -> np.ndarray:
     content = memoryview(data)[stream.tell() :]
     flat = np.frombuffer(content, dtype) if len(content) else np.empty(0, dtype)
     return flat.reshape(shape).copy()
-
-
-def _sync_directory(directory: Path) -> None:
-    """Make a rename durable; Windows has no such call, and needs none."""
-    if os.name == "nt":
-        return
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

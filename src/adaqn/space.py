@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from importlib import resources
-from importlib.resources.abc import Traversable
 from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -18,8 +15,9 @@ import numpy as np
 
 from adaqn.checks import count, number
 from adaqn.errors import UserError, unknown_name
-from adaqn.files import read_yaml, yaml_value
+from adaqn.files import Json
 from adaqn.hyperparameters import ACTIVATIONS, LOSSES, OPTIMIZERS, Convolution, Hyperparameters
+from adaqn.plugins import PresetFolder
 
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
@@ -29,6 +27,8 @@ FloatBounds = tuple[float, float]
 Layer = TypeVar("Layer")
 Number = TypeVar("Number", int, float)
 Section = TypeVar("Section")
+
+_PRESETS = PresetFolder("search space", ("presets", "spaces"))
 
 # The hyperparameters that a space says something about; the others are fixed.
 VARIED = ("activation", "optimizer", "loss", "learning_rate", "hidden", "convolutions")
@@ -94,9 +94,7 @@ class SearchSpace:
     @classmethod
     def named(cls, name: str) -> SearchSpace:
         """The space that comes with the package under this name."""
-        if name not in named_spaces():
-            raise unknown_name("search space", name, named_spaces())
-        return cls.from_dict(yaml_value(f"the space {name}", (_folder() / f"{name}.yaml").read_text(encoding="utf-8")))
+        return cls.from_dict(_PRESETS.read(name))
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> SearchSpace:
@@ -116,9 +114,9 @@ class SearchSpace:
             entries = {**of_base, **entries}
         return cls(**entries)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """Plain values for YAML and JSON, without what is not set."""
-        result: dict[str, Any] = {
+        result: Json = {
             "activation": list(self.activation),
             "optimizer": list(self.optimizer),
             "loss": list(self.loss),
@@ -188,7 +186,7 @@ class SearchSpace:
         point = np.asarray(point, np.float64)
         if point.shape != (self.dimensions,) or not ((point >= 0.0) & (point <= 1.0)).all():
             raise ValueError(f"a point of this space is {self.dimensions} numbers between 0 and 1, but got {point!r}")
-        values: dict[str, Any] = {}
+        values: Json = {}
         for hyperparameter, coordinate in zip(self.configuration_space.values(), point.tolist(), strict=True):
             if math.isfinite(hyperparameter.size):
                 parts = int(hyperparameter.size)
@@ -267,12 +265,7 @@ def space_from(given: SearchSpace | Mapping[str, Any] | str | Path) -> SearchSpa
         return given
     if not isinstance(given, str | Path):
         return SearchSpace.from_dict(given)
-    path = Path(given)
-    if str(given) in named_spaces() and not os.path.isfile(path):
-        return SearchSpace.named(str(given))
-    if not os.path.isfile(path):
-        raise unknown_name("search space (and there is no such file)", str(given), named_spaces())
-    return SearchSpace.from_dict(read_yaml(path))
+    return SearchSpace.from_dict(_PRESETS.read_given(given))
 
 
 def default_space(observation_shape: tuple[int, ...]) -> SearchSpace:
@@ -282,11 +275,7 @@ def default_space(observation_shape: tuple[int, ...]) -> SearchSpace:
 
 def named_spaces() -> list[str]:
     """The names of the spaces that come with the package."""
-    return sorted(entry.name.removesuffix(".yaml") for entry in _folder().iterdir() if entry.name.endswith(".yaml"))
-
-
-def _folder() -> Traversable:
-    return resources.files("adaqn") / "presets" / "spaces"
+    return _PRESETS.names()
 
 
 def _names(kind: str, given: object, allowed: Sequence[str]) -> tuple[str, ...]:
@@ -350,7 +339,7 @@ def _plain(of_layers: DenseLayers | ConvolutionLayers) -> dict[str, list[int]]:
     return {name: list(getattr(of_layers, name)) for name in _field_names(of_layers)}
 
 
-def _field_names(of: Any) -> list[str]:
+def _field_names(of: DenseLayers | ConvolutionLayers | type) -> list[str]:
     return [entry.name for entry in dataclasses.fields(of)]
 
 

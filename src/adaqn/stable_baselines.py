@@ -127,7 +127,7 @@ def with_hyperparameters(
     return given._replace(members=(default().replace(**changes),))
 
 
-def _add_policy(policy: Any, critic: dict[str, Any], actor: dict[str, Any]) -> None:
+def _add_policy(policy: object, critic: dict[str, Any], actor: dict[str, Any]) -> None:
     if not isinstance(policy, Mapping):
         raise UserError(f"policy_kwargs must be a mapping such as dict(net_arch=[64, 64]), but got {policy!r}")
     for name, value in policy.items():
@@ -142,7 +142,7 @@ def _add_policy(policy: Any, critic: dict[str, Any], actor: dict[str, Any]) -> N
             )
 
 
-def _layers(net_arch: Any) -> tuple[Any, Any]:
+def _layers(net_arch: object) -> tuple[object, object]:
     """The hidden layers of critic and actor."""
     if isinstance(net_arch, Mapping):
         if set(net_arch) != {"pi", "qf"}:
@@ -151,7 +151,7 @@ def _layers(net_arch: Any) -> tuple[Any, Any]:
     return net_arch, net_arch
 
 
-def _activation(given: Any) -> str:
+def _activation(given: object) -> str:
     """The name of an activation, given as text, as a function or as one of torch's classes."""
     name = given if isinstance(given, str) else getattr(given, "__name__", str(given))
     plain = name.lower().replace("_", "")

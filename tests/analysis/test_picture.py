@@ -133,7 +133,9 @@ def test_a_picture_that_somebody_else_put_there_is_kept(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", FOUR, updates=5, episodes=5)
     Image.new("RGB", (2, 2)).save(run / "picture.png")
     before = (run / "picture.png").read_bytes()
-    with pytest.raises(UserError, match=r"picture.png exists already, and adaqn did not draw it; add --force"):
+    with pytest.raises(
+        UserError, match=r"picture.png exists, but is no picture that adaqn drew, so it is not overwritten: add --force"
+    ):
         draw_run(run)
     assert (run / "picture.png").read_bytes() == before
     draw_run(run, force=True)
@@ -145,7 +147,7 @@ def test_a_picture_that_somebody_else_put_there_is_kept(tmp_path: Path) -> None:
     assert not (run / "picture.png").is_symlink(), "nothing is drawn through a link"
     assert (tmp_path / "kept.png").stat().st_mtime_ns == kept.st_mtime_ns
     (run / "picture.png").write_text("no picture at all")
-    with pytest.raises(UserError, match="adaqn did not draw it"):
+    with pytest.raises(UserError, match="is no picture that adaqn drew"):
         draw_run(run)
 
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import gymnasium
 import pytest
 
-from adaqn.envs.making import EXTRAS, make_environment, name_of, with_our_extra
+from adaqn.envs.extras import EXTRAS, with_our_extra
+from adaqn.envs.making import make_environment, name_of
 from adaqn.errors import EnvironmentFault, UserError
 
 

@@ -73,11 +73,11 @@ def adaqn(*given: str, before: list[str] | None = None) -> subprocess.CompletedP
     return subprocess.run([sys.executable, *program, *given], capture_output=True, text=True, timeout=300)
 
 
-OF_WATCHING = ("evaluations.csv", "best_model.csv", "best_model.zip")
+OBSERVATION_FILES = ("evaluations.csv", "best_model.csv", "best_model.zip")
 
 
 def exact_contents(run_dir: Path) -> dict[str, object]:
-    names = ("config.yaml", "episodes.csv", "selection.csv", "members.jsonl", *OF_WATCHING)
+    names = ("config.yaml", "episodes.csv", "selection.csv", "members.jsonl", *OBSERVATION_FILES)
     contents: dict[str, object] = {name: (run_dir / name).read_bytes() for name in names}
     summary = json.loads((run_dir / "summary.json").read_text())
     del summary["time"]
@@ -206,7 +206,7 @@ def test_watching_changes_no_byte(tmp_path: Path) -> None:
         changes = {"log-interval": interval, "checkpoint-interval": interval, "eval-interval": interval}
         assert adaqn(*arguments("CartPole-v1", 1, run_dir, **changes)).returncode == 0
         contents = exact_contents(run_dir)
-        for name in ("config.yaml", *OF_WATCHING):  # these say how it was watched
+        for name in ("config.yaml", *OBSERVATION_FILES):  # these say how it was watched
             del contents[name]
         runs.append(contents)
     assert runs[0] == runs[1]

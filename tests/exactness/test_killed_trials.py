@@ -45,8 +45,8 @@ SEARCHES = {
     # Now there is a checkpoint right at every border, when the next trial has not begun.
     "at borders": {"algo": "random-search", "trial-steps": "150", "checkpoint-interval": "150"},
 }
-OF_WATCHING = ("evaluations.csv", "best_model.csv", "best_model.zip")
-NAMES = ("config.yaml", "episodes.csv", "selection.csv", "members.jsonl", "trials.jsonl", *OF_WATCHING)
+OBSERVATION_FILES = ("evaluations.csv", "best_model.csv", "best_model.zip")
+NAMES = ("config.yaml", "episodes.csv", "selection.csv", "members.jsonl", "trials.jsonl", *OBSERVATION_FILES)
 
 
 def adaqn(*given: str, before: list[str] | None = None) -> subprocess.CompletedProcess[str]:
@@ -120,6 +120,6 @@ def test_watching_changes_no_byte(uninterrupted: Callable[[str], dict[str, objec
     assert adaqn(*given).returncode == 0
     seen, expected = exact_contents(run_dir), dict(uninterrupted("dehb"))
     for contents in (seen, expected):
-        for name in ("config.yaml", *OF_WATCHING):  # these say how it was watched
+        for name in ("config.yaml", *OBSERVATION_FILES):  # these say how it was watched
             del contents[name]
     assert seen == expected

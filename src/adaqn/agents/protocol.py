@@ -17,6 +17,7 @@ import numpy as np
 from adaqn.agents.events import Event, Failure
 from adaqn.checks import count
 from adaqn.envs.environments import FinishedEpisode
+from adaqn.files import Json
 from adaqn.hyperparameters import Hyperparameters
 from adaqn.networks.network import Network
 from adaqn.replay.memory import Need
@@ -24,7 +25,6 @@ from adaqn.replay.protocol import Batch
 
 State = TypeVar("State")
 Arrays = dict[str, np.ndarray]
-Json = dict[str, Any]
 
 
 class Clock(NamedTuple):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -18,11 +17,11 @@ from PIL import Image
 
 from adaqn.agents.registry import algorithm, algorithm_names
 from adaqn.errors import UserError, unknown_name
+from adaqn.files import make_parent, replacing, require_free, require_ours
 from adaqn.hyperparameters import Hyperparameters
 from adaqn.runs.labels import loss_meaning, member_labels
 from adaqn.runs.reading import RunData, Selections, member_of, read_run
 from adaqn.runs.standings import acting_returns, history_of, selected_shares, selection_weights
-from adaqn.snapshot import replacing
 from adaqn.training.observers import LATEST
 
 BINS = 120  # along the steps, in the strip of targets
@@ -40,19 +39,15 @@ def draw_run(run_directory: Path, output: Path | None = None, force: bool = Fals
     """Draw a run, also one that still goes on, to `picture.png` in its directory, each time anew, or to a file."""
     run = read_run(run_directory)
     path = run.path / "picture.png" if output is None else Path(output)
-    if os.path.lexists(path) and not force:
-        if output is not None:
-            raise UserError(f"{path} exists already; add --force to overwrite it, or name another file")
-        if not _drawn_here(path):
-            raise UserError(f"{path} exists already, and adaqn did not draw it; add --force, or name another file")
+    if output is not None:
+        require_free(path, force)
+    elif not force:
+        require_ours(path, "picture that adaqn drew", _drawn_here, remedy="add --force")
     figure = picture_of(run)
     allowed = FigureCanvasAgg(figure).get_supported_filetypes()
     if path.suffix.lstrip(".") not in allowed:
         raise unknown_name("suffix of a picture", path.suffix, [f".{kind}" for kind in allowed])
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"cannot write {path}: {error.strerror or error}") from error
+    make_parent(path)
     kind = path.suffix.lstrip(".")
     with replacing(path) as file:
         figure.savefig(file, format=kind, metadata={"Software": SOFTWARE} if kind == "png" else None)

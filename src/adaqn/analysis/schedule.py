@@ -4,25 +4,22 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import yaml
-
 from adaqn.agents.core.population import Scheduled
 from adaqn.checks import count
 from adaqn.errors import UserError
+from adaqn.files import make_parent, replacing, require_free, yaml_text
 from adaqn.hyperparameters import Hyperparameters
 from adaqn.runs.config import as_mapping, schedule_values
 from adaqn.runs.reading import RunData, member_of, read_run
-from adaqn.snapshot import replacing
 
 
 def write_schedule(run_directory: Path, output: Path | None = None, force: bool = False) -> Path:
     """Write the schedule of a run to `schedule.yaml` in its directory or to the file given, if it does not exist."""
     run = read_run(run_directory)
     path = run.path / "schedule.yaml" if output is None else output
-    if path.exists() and not force:
-        raise UserError(f"{path} exists already; add --force to overwrite it, or name another file")
-    text = yaml.safe_dump({"schedule": schedule_values(schedule_of(run))}, sort_keys=False, default_flow_style=None)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    require_free(path, force)
+    text = yaml_text({"schedule": schedule_values(schedule_of(run))})
+    make_parent(path)
     with replacing(path) as file:
         file.write(text.encode())
     return path

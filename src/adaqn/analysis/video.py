@@ -7,7 +7,7 @@ import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import gymnasium
 import numpy as np
@@ -15,6 +15,7 @@ from PIL import Image
 
 from adaqn.checks import count, number
 from adaqn.errors import UserError, unknown_name
+from adaqn.files import make_parent
 from adaqn.training.evaluation import EvaluationResult, Policy, evaluate_policy
 
 DEFAULT_FPS = 30.0
@@ -38,7 +39,7 @@ def checked_video_path(path: str | os.PathLike[str]) -> Path:
 
 def record_video(
     model: Policy,
-    env: gymnasium.Env[Any, Any],
+    env: gymnasium.Env,
     path: str | os.PathLike[str],
     episodes: int = 1,
     seed: int = 0,
@@ -56,7 +57,7 @@ def record_video(
             f"but its render_mode is {env.render_mode!r}"
         )
     speed = number("fps", env.metadata.get("render_fps", DEFAULT_FPS) if fps is None else fps, low=1.0)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_parent(path)
     beside = path.with_name(f".{os.getpid()}.{path.name}")  # so that no half a film is left under its name
     film = _FILMS[path.suffix.lower()](beside, speed)
     try:

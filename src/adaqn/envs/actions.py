@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from gymnasium import spaces
 
 
-def environment_actions(space: spaces.Space[Any], actions: np.ndarray) -> np.ndarray:
+def environment_actions(space: spaces.Space, actions: np.ndarray) -> np.ndarray:
     """Agents number the actions of a Discrete space from 0, and see every finite Box as [-1, 1]. [..., A]"""
     if isinstance(space, spaces.Discrete):
         return space.start + actions
@@ -20,7 +18,7 @@ def environment_actions(space: spaces.Space[Any], actions: np.ndarray) -> np.nda
     return np.clip(share * space.high + (1.0 - share) * space.low, space.low, space.high).astype(space.dtype)
 
 
-def random_actions(space: spaces.Space[Any], rng: np.random.Generator, count: int) -> np.ndarray:
+def random_actions(space: spaces.Space, rng: np.random.Generator, count: int) -> np.ndarray:
     """Uniform actions as agents choose them: numbers from 0, or vectors in [-1, 1]. [count, ...]"""
     if isinstance(space, spaces.Discrete):
         return rng.integers(int(space.n), size=count)

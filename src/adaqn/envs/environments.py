@@ -16,9 +16,9 @@ import numpy as np
 from gymnasium import spaces
 
 from adaqn.envs.episode import EpisodePosition, RunningEpisode
+from adaqn.envs.gym_spaces import observation_dtype, require_box_observations
 from adaqn.envs.making import close, frame_stack_of, learning_reward_bound_of, name_of
 from adaqn.envs.source import EnvironmentLike, EnvironmentSource
-from adaqn.envs.spaces import observation_dtype, require_box_observations
 from adaqn.errors import CheckpointError, EnvironmentFault, UserError
 from adaqn.replay.protocol import Transitions
 
@@ -39,7 +39,7 @@ class Environments:
     Where the environment says so, rewards are clipped in transitions, while returns count them as they are.
     """
 
-    def __init__(self, envs: Sequence[gymnasium.Env[Any, Any]], owned: bool) -> None:
+    def __init__(self, envs: Sequence[gymnasium.Env], owned: bool) -> None:
         """Take these environments, which have equal spaces; those that are `owned` are closed by `close`."""
         self.name = name_of(envs[0])
         self.observation_space = require_box_observations(envs[0].observation_space)
@@ -78,7 +78,7 @@ class Environments:
             raise
 
     @property
-    def envs(self) -> tuple[gymnasium.Env[Any, Any], ...]:
+    def envs(self) -> tuple[gymnasium.Env, ...]:
         """The environments themselves; to step one of them here is to spoil its record."""
         return self._envs
 
@@ -179,7 +179,7 @@ class Environments:
         return f"environment {self.name}" + (f" number {index}" if len(self._envs) > 1 else "")
 
 
-def _known_actions(space: spaces.Space[Any]) -> spaces.Discrete | spaces.Box:
+def _known_actions(space: spaces.Space) -> spaces.Discrete | spaces.Box:
     if not isinstance(space, spaces.Discrete | spaces.Box):
         raise UserError(f"the action space must be Discrete or a Box, but it is a {type(space).__name__}")
     return space

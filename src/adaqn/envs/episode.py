@@ -9,8 +9,8 @@ import numpy as np
 from gymnasium import spaces
 
 from adaqn.envs.actions import environment_actions
+from adaqn.envs.gym_spaces import observation_dtype
 from adaqn.envs.leftovers import clear_leftovers
-from adaqn.envs.spaces import observation_dtype
 from adaqn.envs.values import Unusable, observation_of, require_finite, reward_of, truth_of
 from adaqn.errors import CheckpointError, EnvironmentFault
 
@@ -32,7 +32,7 @@ class RunningEpisode:
 
     def __init__(
         self,
-        env: gymnasium.Env[Any, Any],
+        env: gymnasium.Env,
         label: str,
         observation_space: spaces.Box,
         action_space: spaces.Discrete | spaces.Box,
@@ -106,7 +106,7 @@ class RunningEpisode:
             return f"after {self.length} steps its return is {self.total} and not {recorded.total}"
         return None
 
-    def _write(self, observation: Any, observations: np.ndarray, row: int) -> None:
+    def _write(self, observation: object, observations: np.ndarray, row: int) -> None:
         """Put an observation into its row, if it is one that can be learned from."""
         try:
             # Most environments give what their space says, and then there is nothing to convert.

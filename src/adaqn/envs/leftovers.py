@@ -8,7 +8,7 @@ from typing import Any
 import gymnasium
 
 
-def clear_leftovers(env: gymnasium.Env[Any, Any]) -> None:
+def clear_leftovers(env: gymnasium.Env) -> None:
     """Make a known environment forget its last episode, so that the seed alone decides about the next one."""
     # BipedalWalker builds each episode in the same physical world, whose solver then visits contacts in
     # another order than in a new one: the same seed and actions lead elsewhere after some dozens of steps.

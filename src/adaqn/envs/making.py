@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import warnings
 from collections.abc import Mapping
 from typing import Any
@@ -12,12 +11,10 @@ import numpy as np
 from gymnasium import wrappers
 
 from adaqn.envs import suites
-from adaqn.envs.spaces import observation_dtype, require_box_observations
-from adaqn.envs.suites import atari
+from adaqn.envs.extras import with_our_extra
+from adaqn.envs.gym_spaces import observation_dtype, require_box_observations
 from adaqn.errors import EnvironmentFault, UserError, nearest
 
-# The extras of adaqn by the module that each of them installs.
-EXTRAS = {"mujoco": "mujoco", "ale_py": "atari", "minatar": "minatar", "imageio": "video", "wandb": "wandb"}
 # Those that pass observations on as they are, at the steps at which they came.
 _TRANSPARENT = (
     wrappers.OrderEnforcing,
@@ -28,9 +25,9 @@ _TRANSPARENT = (
 )
 
 
-def make_environment(identifier: str, env_kwargs: Mapping[str, Any]) -> gymnasium.Env[Any, Any]:
+def make_environment(identifier: str, env_kwargs: Mapping[str, Any]) -> gymnasium.Env:
     """One new environment of a suite or a registered id; all that can go wrong in it is told in one sentence."""
-    atari.refuse_raw(identifier)
+    suites.refuse_replaced(identifier)
     # Our own checks of each step replace Gymnasium's checker, which is one wrapper more on the hot path.
     arguments = {"disable_env_checker": True, **env_kwargs}
     try:
@@ -51,7 +48,7 @@ def make_environment(identifier: str, env_kwargs: Mapping[str, Any]) -> gymnasiu
         ) from error
 
 
-def close(env: gymnasium.Env[Any, Any]) -> None:
+def close(env: gymnasium.Env) -> None:
     """Close an environment that is no longer needed; one that fails in it has done its work all the same."""
     try:
         env.close()
@@ -59,17 +56,17 @@ def close(env: gymnasium.Env[Any, Any]) -> None:
         warnings.warn(f"environment {name_of(env)} raised {error!r} when it was closed", RuntimeWarning, stacklevel=2)
 
 
-def name_of(env: gymnasium.Env[Any, Any]) -> str:
+def name_of(env: gymnasium.Env) -> str:
     """What to call an environment: the id it was made by, or its class."""
     return env.spec.id if env.spec is not None else type(env.unwrapped).__name__
 
 
-def learning_reward_bound_of(env: gymnasium.Env[Any, Any]) -> float | None:
+def learning_reward_bound_of(env: gymnasium.Env) -> float | None:
     """To learn from, rewards are clipped to [-bound, bound] where the environment says so."""
     return getattr(env.unwrapped, "learning_reward_bound", None)
 
 
-def frame_stack_of(env: gymnasium.Env[Any, Any]) -> int:
+def frame_stack_of(env: gymnasium.Env) -> int:
     """Of how many images, the newest last, the channels of an observation consist; 1 where nothing is known.
 
     With more than 1, a step takes out the oldest image and puts in a new one, and an episode's first observation
@@ -86,9 +83,8 @@ def frame_stack_of(env: gymnasium.Env[Any, Any]) -> int:
 
 
 def _known() -> list[str]:
-    """All ids that an environment can be made of, but for raw Atari's, which are registered in some processes only."""
-    registered = [name for name, spec in gymnasium.registry.items() if not atari.is_raw(spec)]
-    return registered + suites.names()
+    """The ids that a misspelled one may stand for."""
+    return [name for name, spec in gymnasium.registry.items() if not suites.replaces(spec)] + suites.names()
 
 
 def _unknown(identifier: str) -> UserError:
@@ -104,16 +100,6 @@ def _unknown(identifier: str) -> UserError:
         f"of one that another package registers, write 'package:{identifier}', or import the package, "
         "on the command line with --import PACKAGE)"
     )
-
-
-def with_our_extra(message: str) -> str:
-    """A message about a missing package, with the extra of adaqn that installs it where there is one."""
-    for package, extra in EXTRAS.items():
-        if re.search(rf"gymnasium\[{extra}\]|No module named '{package}'", message):
-            install = f'`pip install "adaqn[{extra}]"`'
-            replaced = re.sub(rf'`pip install "?gymnasium\[{extra}\]"?`', install, message)
-            return replaced if install in replaced else f"{message}; {install} installs it"
-    return message
 
 
 def _one_line(error: Exception) -> str:

@@ -12,7 +12,7 @@ from adaqn.envs.making import make_environment
 from adaqn.envs.wrapping import Wrapping, import_module, modules_from, wrappings_from
 from adaqn.errors import EnvironmentFault, UserError
 
-EnvironmentLike = str | gymnasium.Env[Any, Any] | Callable[..., gymnasium.Env[Any, Any]]
+EnvironmentLike = str | gymnasium.Env | Callable[..., gymnasium.Env]
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class EnvironmentSource:
         """Whether more than one environment can be made."""
         return not isinstance(self.env, gymnasium.Env)
 
-    def make(self, **kwargs: Any) -> gymnasium.Env[Any, Any]:
+    def make(self, **kwargs: Any) -> gymnasium.Env:
         """One environment in its wrappers; further arguments go to the environment itself."""
         for name in self.imports:
             import_module(name)
@@ -79,14 +79,14 @@ class EnvironmentSource:
             raise
         return env
 
-    def make_several(self, count: int) -> list[gymnasium.Env[Any, Any]]:
+    def make_several(self, count: int) -> list[gymnasium.Env]:
         """So many environments, or none if one of them cannot be made."""
         if count != 1 and not self.repeatable:
             raise UserError(
                 f"n_envs must be 1 for an environment object, but it is {count} "
                 "(an id or a function that makes one allows more)"
             )
-        envs: list[gymnasium.Env[Any, Any]] = []
+        envs: list[gymnasium.Env] = []
         try:
             for _ in range(count):
                 envs.append(self.make())
@@ -98,9 +98,7 @@ class EnvironmentSource:
             raise
         return envs
 
-    def require_new(
-        self, env: gymnasium.Env[Any, Any], others: Sequence[gymnasium.Env[Any, Any]]
-    ) -> gymnasium.Env[Any, Any]:
+    def require_new(self, env: gymnasium.Env, others: Sequence[gymnasium.Env]) -> gymnasium.Env:
         """The environment, unless a function returned one that is in use already."""
         if any(env.unwrapped is other.unwrapped for other in others):
             raise UserError(f"{_name(self.env)} must make a new environment each time it is called")
@@ -114,7 +112,7 @@ class EnvironmentSource:
             env.close()
         return shape
 
-    def _make_inner(self, kwargs: Mapping[str, Any]) -> gymnasium.Env[Any, Any]:
+    def _make_inner(self, kwargs: Mapping[str, Any]) -> gymnasium.Env:
         if isinstance(self.env, str):
             return make_environment(self.env, kwargs)
         if isinstance(self.env, gymnasium.Env):
@@ -141,7 +139,7 @@ class EnvironmentOverride(NamedTuple):
 
     env: EnvironmentLike | None = None
     kwargs: Mapping[str, Any] | None = None
-    wrappers: Sequence[Any] | None = None
+    wrappers: Sequence[object] | None = None
     imports: Sequence[str] = ()
 
 

@@ -14,7 +14,7 @@ from adaqn.errors import UserError
 _ADAPTERS = ("GymV21Environment", "GymV26Environment")
 
 
-class SpacesOnly(gymnasium.Env[Any, Any]):
+class SpacesOnly(gymnasium.Env):
     """An environment that an agent can be made for, but not trained in."""
 
     def __init__(self, observation_space: gymnasium.Space[Any], action_space: gymnasium.Space[Any]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numbers
-from typing import Any
 
 import numpy as np
 
@@ -21,7 +20,7 @@ class Unusable(Exception):
         self.expected = expected  # what should be in its place
 
 
-def reward_of(given: Any) -> float:
+def reward_of(given: object) -> float:
     """The reward as a number that float32 can hold."""
     value = given if type(given) is float else _number(given)
     if not -LARGEST <= value <= LARGEST:  # also false for NaN
@@ -29,7 +28,7 @@ def reward_of(given: Any) -> float:
     return value
 
 
-def truth_of(name: str, given: Any) -> bool:
+def truth_of(name: str, given: object) -> bool:
     """Whether the episode `terminated` or was `truncated`."""
     if type(given) is bool or type(given) is np.bool_:
         return bool(given)
@@ -39,7 +38,7 @@ def truth_of(name: str, given: Any) -> bool:
     return bool(array.item())
 
 
-def array_of(given: Any) -> np.ndarray:
+def array_of(given: object) -> np.ndarray:
     """An observation, or several, as an array of any dtype."""
     array = _array(given)
     if array is None:
@@ -47,7 +46,7 @@ def array_of(given: Any) -> np.ndarray:
     return array
 
 
-def observation_of(given: Any, dtype: np.dtype[Any]) -> np.ndarray:
+def observation_of(given: object, dtype: np.dtype) -> np.ndarray:
     """An observation, or several, as an array of this dtype; numbers that float32 cannot hold become infinite."""
     array = given if type(given) is np.ndarray else array_of(given)
     if array.dtype == dtype:
@@ -68,13 +67,13 @@ def require_finite(observation: np.ndarray) -> None:
             _require(observation, finite, "finite numbers are expected")
 
 
-def _require(array: np.ndarray, sound: Any, expected: str) -> None:
+def _require(array: np.ndarray, sound: np.ndarray, expected: str) -> None:
     if not np.all(sound):
         place = int(np.argmin(sound))
         raise Unusable(f"an observation with {array.flat[place]} at flat index {place}", expected)
 
 
-def _number(given: Any) -> float:
+def _number(given: object) -> float:
     expected = "a number is expected"
     # Not all that `float` takes: it reads text, and NumPy's durations are integers to it.
     if isinstance(given, numbers.Real) and not isinstance(given, np.timedelta64):
@@ -88,7 +87,7 @@ def _number(given: Any) -> float:
     return float(array.item())
 
 
-def _array(given: Any) -> np.ndarray | None:
+def _array(given: object) -> np.ndarray | None:
     try:
         return np.asarray(given)
     except (ValueError, TypeError, RuntimeError):  # ragged lists, and objects that refuse to be an array

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from types import ModuleType
 from typing import Any
 
 import gymnasium
@@ -21,7 +22,7 @@ class Wrapping:
     name: str
     kwargs: Mapping[str, Any] = field(default_factory=dict)
 
-    def around(self, env: gymnasium.Env[Any, Any]) -> gymnasium.Env[Any, Any]:
+    def around(self, env: gymnasium.Env) -> gymnasium.Env:
         """The environment in this wrapper."""
         wrapper = _find(self.name)
         try:
@@ -46,7 +47,7 @@ class Wrapping:
         return {"name": self.name, "kwargs": dict(self.kwargs)} if self.kwargs else self.name
 
 
-def wrappings_from(given: Any) -> tuple[Wrapping, ...]:
+def wrappings_from(given: object) -> tuple[Wrapping, ...]:
     """The wrappers that a user gave, the innermost first: names, mappings of name and kwargs, or classes."""
     if given is None:
         return ()
@@ -55,7 +56,7 @@ def wrappings_from(given: Any) -> tuple[Wrapping, ...]:
     return tuple(_wrapping(one) for one in given)
 
 
-def modules_from(given: Any) -> tuple[str, ...]:
+def modules_from(given: object) -> tuple[str, ...]:
     """The names of modules that a user wants imported before an environment is made."""
     if given is None:
         return ()
@@ -68,7 +69,7 @@ def modules_from(given: Any) -> tuple[str, ...]:
     return names
 
 
-def import_module(name: str) -> Any:
+def import_module(name: str) -> ModuleType:
     """A module that the user named; all that can go wrong in it is told in one sentence."""
     try:
         return importlib.import_module(name)
@@ -82,7 +83,7 @@ def import_module(name: str) -> Any:
         raise UserError(f"module {name!r} cannot be imported: it raised {error!r}") from error
 
 
-def _wrapping(given: Any) -> Wrapping:
+def _wrapping(given: object) -> Wrapping:
     if isinstance(given, Wrapping):
         return given
     if isinstance(given, str):
@@ -99,11 +100,12 @@ def _wrapping(given: Any) -> Wrapping:
     raise UserError(f"a wrapper is written as {_EXAMPLE}, but got {given!r}")
 
 
-def _checked_name(given: Any) -> str:
-    module, colon, attribute = given.partition(":") if isinstance(given, str) else ("", "", "")
+def _checked_name(given: object) -> str:
+    name = given if isinstance(given, str) else ""
+    module, colon, attribute = name.partition(":")
     if not (colon and _is_dotted(module) and _is_dotted(attribute)):
         raise UserError(f"a wrapper is written module:Name, such as {_EXAMPLE}, but got {given!r}")
-    return given
+    return name
 
 
 def _is_dotted(name: str) -> bool:

@@ -10,15 +10,16 @@ import warnings
 from collections.abc import Callable, Sequence
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from adaqn.checkpoint import CheckpointStore
 from adaqn.errors import CheckpointError, UserError
 from adaqn.exact_file import NOTHING, ExactFile, Written
+from adaqn.files import Json
 from adaqn.runs.config import RunConfig
 from adaqn.runs.directory import EXACT_FILES, RunDirectory
+from adaqn.runs.gym_spaces import check_same_spaces, describe_spaces
 from adaqn.runs.recorders.stopwatch import Stopwatch
-from adaqn.runs.spaces import check_same_spaces, describe_spaces
 from adaqn.snapshot import Snapshot
 from adaqn.training.callbacks import crossed
 from adaqn.training.observers import Observer
@@ -179,7 +180,7 @@ class Checkpointer(Observer["Trainer"]):
             raise CheckpointError(f"{error}; {kept}") from error
 
 
-def platform_facts() -> dict[str, Any]:
+def platform_facts() -> Json:
     """What the last bits of a result depend on beside the configuration: XLA divides large products among cores."""
     versions = {name: metadata.version(name) for name in ("jax", "jaxlib", "numpy", "gymnasium")}
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
@@ -199,7 +200,7 @@ def _warn_of_another_platform(snapshot: Snapshot) -> None:
         )
 
 
-def _spaces(trainer: Trainer) -> dict[str, Any]:
+def _spaces(trainer: Trainer) -> Json:
     return describe_spaces(trainer.environments.observation_space, trainer.environments.action_space)
 
 

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import yaml
 
 from adaqn.agents.core.population import Population, Scheduled
 from adaqn.agents.registry import Algorithm, algorithm
 from adaqn.checks import count
 from adaqn.errors import UserError, unknown_name
-from adaqn.files import read_text, read_yaml, yaml_value
+from adaqn.files import Json, read_yaml, yaml_text
 from adaqn.hyperparameters import Hyperparameters, grid, members_from
 from adaqn.limits import most
+from adaqn.plugins import PresetFolder
 from adaqn.runs.horizons import Horizons, horizon_from, horizons, until
 from adaqn.space import SearchSpace, space_from
 
@@ -27,6 +25,7 @@ if TYPE_CHECKING:
     from adaqn.envs.wrapping import Wrapping
 
 CONFIG_VERSION = 1
+_PRESETS = PresetFolder("preset", ("presets",))
 # Watching a run does not change it, so these may differ between a run and its resumption.
 OBSERVATION_SETTINGS = ("log_interval", "checkpoint_interval", "eval_interval", "eval_episodes", "wandb_project")
 
@@ -133,9 +132,9 @@ class RunConfig:
         """What the name of the algorithm stands for."""
         return algorithm(self.algo, self.base)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """Plain values, complete, in the order of the fields."""
-        values: dict[str, Any] = {"version": CONFIG_VERSION}
+        values: Json = {"version": CONFIG_VERSION}
         for f in dataclasses.fields(self):
             values[f.name] = getattr(self, f.name)
         if isinstance(self.horizon, tuple):
@@ -160,8 +159,8 @@ class RunConfig:
     def to_yaml(self) -> str:
         """The text of `config.yaml`."""
         try:
-            return yaml.safe_dump(self.to_dict(), sort_keys=False, default_flow_style=None, width=110)
-        except yaml.YAMLError as error:
+            return yaml_text(self.to_dict())
+        except UserError as error:
             kwargs = [self.env_kwargs, *(wrapping.kwargs for wrapping in self.wrappers)]
             given = ", ".join(str(dict(one)) for one in kwargs if one)
             raise UserError(f"a configuration holds only plain values, but {given} has others") from error
@@ -203,30 +202,20 @@ class RunConfig:
         return changed
 
 
-def read_config(name_or_path: str | Path) -> dict[str, Any]:
+def read_config(name_or_path: str | Path) -> Json:
     """The plain values of a YAML file, or of the preset with this name."""
-    path = Path(name_or_path)
-    if os.path.isfile(path):  # `Path.is_file` raises for a name that is too long
-        text = read_text(path)
-    elif str(name_or_path) in presets():
-        text = (resources.files("adaqn") / "presets" / f"{name_or_path}.yaml").read_text(encoding="utf-8")
-    elif path.suffix in (".yaml", ".yml"):
-        raise UserError(f"there is no file {path}")
-    else:
-        raise unknown_name("preset (and there is no such file)", str(name_or_path), presets())
-    values = yaml_value(str(path), text)
+    values = _PRESETS.read_given(name_or_path)
     if not isinstance(values, Mapping):
-        raise UserError(f"{path} must hold a mapping of names to values, but it holds {values!r}")
+        raise UserError(f"{name_or_path} must hold a mapping of names to values, but it holds {values!r}")
     return dict(values)
 
 
 def presets() -> list[str]:
     """The names of all presets."""
-    folder = resources.files("adaqn") / "presets"
-    return sorted(entry.name.removesuffix(".yaml") for entry in folder.iterdir() if entry.name.endswith(".yaml"))
+    return _PRESETS.names()
 
 
-def _expand_grid(values: dict[str, Any], source: str) -> None:
+def _expand_grid(values: Json, source: str) -> None:
     """`grid:` is a short way to write `members:`, as --grid is."""
     columns = values.pop("grid", None)
     if columns is None:
@@ -238,7 +227,7 @@ def _expand_grid(values: dict[str, Any], source: str) -> None:
     values["members"] = grid(**{str(name): column for name, column in columns.items()})
 
 
-def _pick_member(values: dict[str, Any], source: str) -> None:
+def _pick_member(values: Json, source: str) -> None:
     """`member: 3` leaves that one of the members alone, as --member does; they are numbered from 0 on."""
     given = values.pop("member", None)
     if given is None:
@@ -261,7 +250,7 @@ def _pick_member(values: dict[str, Any], source: str) -> None:
     values["members"] = members[index : index + 1]
 
 
-def population_from(members: Any, space: Any, schedule: Any) -> Population:
+def population_from(members: Sequence[object] | None, space: Any, schedule: object) -> Population:
     """What a user gives as members, a space and a schedule, each of which may be None."""
     return Population(
         members=() if members is None else members_from(members),
@@ -270,7 +259,7 @@ def population_from(members: Any, space: Any, schedule: Any) -> Population:
     )
 
 
-def schedule_from(schedule: Any) -> tuple[Scheduled, ...]:
+def schedule_from(schedule: object) -> tuple[Scheduled, ...]:
     """A schedule of hyperparameters from plain values, a YAML file, or as it is."""
     if isinstance(schedule, str | Path):
         path = Path(schedule)
@@ -290,7 +279,7 @@ def schedule_from(schedule: Any) -> tuple[Scheduled, ...]:
     return tuple(entries)
 
 
-def _scheduled(entry: Any) -> Scheduled:
+def _scheduled(entry: object) -> Scheduled:
     if not isinstance(entry, Mapping) or set(entry) != {"step", "hyperparameters"}:
         raise UserError(f"an entry of a schedule has step and hyperparameters, but got {entry!r}")
     return Scheduled(
@@ -298,12 +287,12 @@ def _scheduled(entry: Any) -> Scheduled:
     )
 
 
-def schedule_values(schedule: tuple[Scheduled, ...]) -> list[dict[str, Any]]:
+def schedule_values(schedule: tuple[Scheduled, ...]) -> list[Json]:
     """The inverse of `schedule_from`."""
     return [{"step": entry.step, "hyperparameters": entry.hyperparameters.to_dict()} for entry in schedule]
 
 
-def as_mapping(name: str, values: object) -> dict[str, Any]:
+def as_mapping(name: str, values: object) -> Json:
     """A section of a configuration, which may be missing."""
     if values is None:
         return {}

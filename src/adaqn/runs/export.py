@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +11,10 @@ import numpy as np
 from gymnasium import spaces
 
 from adaqn.agents.protocol import PolicyWeights
-from adaqn.envs.spaces import observation_dtype
+from adaqn.envs.gym_spaces import observation_dtype
 from adaqn.errors import UserError
 from adaqn.exported_policy import FORMAT, VERSION, ExportedPolicy
-from adaqn.snapshot import replacing
+from adaqn.files import Json, make_parent, replacing, require_ours
 
 
 def policy_path(path: str | Path) -> Path:
@@ -28,22 +27,22 @@ def policy_path(path: str | Path) -> Path:
 
 def require_policy(path: Path) -> None:
     """Raise if there is a file that is no exported policy: what somebody else wrote is not overwritten."""
-    if not os.path.lexists(path):
-        return
-    try:
-        ExportedPolicy.load(path)
-    except (OSError, ValueError):
-        raise UserError(
-            f"{path} exists, but is no policy that adaqn exported, so it is not overwritten: remove it, or choose "
-            "another name"
-        ) from None
+
+    def is_policy(path: Path) -> bool:
+        try:
+            ExportedPolicy.load(path)
+        except (OSError, ValueError):
+            return False
+        return True
+
+    require_ours(path, "policy that adaqn exported", is_policy)
 
 
 def write_policy(
     path: Path,
     weights: PolicyWeights,
     observations: spaces.Box,
-    actions: spaces.Space[Any],
+    actions: spaces.Space,
     *,
     env: str | None,
     algo: str,
@@ -70,10 +69,7 @@ def write_policy(
         "algorithm": algo,
         "hyperparameters": weights.hyperparameters.to_dict(),
     }
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"cannot write {path}: {error.strerror or error}") from error
+    make_parent(path)
     with replacing(path) as file:
         np.savez(file, meta=np.array(json.dumps(meta)), **_layers(weights))
 
@@ -86,7 +82,7 @@ def _layers(weights: PolicyWeights) -> Any:
     return {name: piece.reshape(shape) for name, piece, shape in zip(names, pieces, shapes, strict=True)}
 
 
-def _describe(space: spaces.Space[Any]) -> dict[str, Any]:
+def _describe(space: spaces.Space) -> Json:
     if isinstance(space, spaces.Discrete):
         return {"start": int(space.start)}
     assert isinstance(space, spaces.Box), "agents are only made for Box and Discrete spaces"

@@ -7,7 +7,7 @@ usually keeps the one it had; if its schedules are stretched, a second entry say
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from adaqn.checks import count
 from adaqn.errors import UserError
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Horizons = tuple[tuple[int, int], ...]
 
 
-def horizon_from(given: Any) -> int | Horizons | None:
+def horizon_from(given: object) -> int | Horizons | None:
     """The horizon of a configuration: None for its steps, one number, or a list of [step, end]."""
     if given is None:
         return None
@@ -33,7 +33,7 @@ def horizon_from(given: Any) -> int | Horizons | None:
     return entries[0][1] if len(entries) == 1 else entries
 
 
-def horizons(horizon: Any, steps: int) -> Horizons:
+def horizons(horizon: object, steps: int) -> Horizons:
     """The horizon of a run of so many steps, always as a list."""
     known = horizon_from(horizon)
     if known is None:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from adaqn.agents.registry import algorithm, algorithm_names
 from adaqn.checks import count
 from adaqn.errors import UserError
-from adaqn.files import json_value, read_text, read_yaml
+from adaqn.files import Json, json_value, read_text, read_yaml
 from adaqn.hyperparameters import Hyperparameters
 from adaqn.runs.directory import RunDirectory
 
@@ -64,12 +64,12 @@ class RunData:
     """All that a run directory says about its run, without the checkpoints."""
 
     path: Path
-    config: dict[str, Any]
+    config: Json
     episodes: Episodes
     selection: Selections
-    members: list[dict[str, Any]]  # the ensemble at the start and after every generation
+    members: list[Json]  # the ensemble at the start and after every generation
     progress: dict[str, NDArray[np.float64]]  # a column by its tag, nan where it had no value
-    summary: dict[str, Any] | None  # None as long as the run is not finished
+    summary: Json | None  # None as long as the run is not finished
     sums_up_selections: bool  # a row of `selection` tells of many target updates
     evaluations: Evaluations  # of the policy
     member_evaluations: Evaluations | None  # of the members one by one, where the algorithm makes them
@@ -154,7 +154,7 @@ def _evaluates_members(config: Mapping[str, Any]) -> bool:
     return name in algorithm_names() and "evaluations" in algorithm(name).traits.tables
 
 
-def read_members(path: Path) -> list[dict[str, Any]]:
+def read_members(path: Path) -> list[Json]:
     """members.jsonl."""
     lines = [_parse_json(path, line) for line in whole_lines(path)]
     for number, line in enumerate(lines, 1):
@@ -217,14 +217,14 @@ def _whole(path: Path, values: NDArray[np.float64]) -> NDArray[np.int64]:
     return values.astype(np.int64)
 
 
-def _parse_json(path: Path, text: str) -> dict[str, Any]:
+def _parse_json(path: Path, text: str) -> Json:
     values = json_value(str(path), text)
     if not isinstance(values, dict):
         raise UserError(f"{path} must hold an object, but it holds {text[:80]!r}")
     return values
 
 
-def _read_config(path: Path) -> dict[str, Any]:
+def _read_config(path: Path) -> Json:
     values = read_yaml(path)
     if not isinstance(values, dict):
         raise UserError(f"{path} must hold a mapping of names to values, but it holds {values!r}")

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import gymnasium
 import numpy as np
 
-from adaqn.errors import CheckpointError, UserError
+from adaqn.errors import CheckpointError
+from adaqn.files import Json, make_parent
 from adaqn.replay.protocol import Replay
-from adaqn.runs.spaces import check_same_spaces, describe_spaces
-from adaqn.snapshot import Snapshot, opened, read_head, read_snapshot, write_snapshot
+from adaqn.runs.gym_spaces import check_same_spaces, describe_spaces
+from adaqn.snapshot import Snapshot, read_snapshot, require_replaceable, write_snapshot
 from adaqn.training.trainer import Trainer
 
 KIND = "replay"
@@ -19,13 +19,8 @@ KIND = "replay"
 
 def write_replay(path: Path, trainer: Trainer) -> None:
     """Write all that the buffer holds; a file of another kind is not overwritten."""
-    if path.exists():
-        try:
-            with opened(path) as archive:
-                read_head(archive, path, KIND)
-        except CheckpointError as error:
-            raise UserError(f"{path} exists already and is no replay buffer: name another file") from error
-    path.parent.mkdir(parents=True, exist_ok=True)
+    require_replaceable(path, KIND, "replay buffer")
+    make_parent(path)
     replay = trainer.replay
     rows = replay.rows(replay.oldest, replay.added)
     write_snapshot(path, Snapshot(rows, {"first": replay.oldest, **_facts(trainer)}), KIND)
@@ -55,7 +50,7 @@ def read_replay(path: Path, trainer: Trainer, empty: Replay) -> int:
     return int(np.count_nonzero(rows["place"])) if "place" in rows else rows["reward"].size
 
 
-def _facts(trainer: Trainer) -> dict[str, Any]:
+def _facts(trainer: Trainer) -> Json:
     """What rows depend on."""
     environments = trainer.environments
     return {

@@ -12,7 +12,8 @@ import jax
 
 from adaqn.checkpoint import CheckpointStore
 from adaqn.checks import count
-from adaqn.errors import EnvironmentFault, MemoryFault, OutputFault, UserError, writing
+from adaqn.errors import EnvironmentFault, MemoryFault, OutputFault, UserError
+from adaqn.files import replacing, writing
 from adaqn.replay.memory import require_memory
 from adaqn.runs.config import RunConfig, read_config
 from adaqn.runs.console import ConsoleReporter, DivergenceWarning, Memory
@@ -22,8 +23,7 @@ from adaqn.runs.lock import RunLock
 from adaqn.runs.progress_line import ProgressLine
 from adaqn.runs.recorders.composition import RunRecorders, recorders_for
 from adaqn.runs.recorders.sinks import require_wandb
-from adaqn.snapshot import replacing
-from adaqn.training.callbacks import BaseCallback, EvalCallback, Model
+from adaqn.training.callbacks import BaseCallback, EvalCallback, TrainedModel
 from adaqn.training.interrupts import on_interrupt
 from adaqn.training.observers import Observer
 from adaqn.training.trainer import Trainer
@@ -179,7 +179,7 @@ class RunSession:
             self.close()
             raise
 
-    def run(self, callbacks: Sequence[Observer[Trainer]], model: Model) -> None:
+    def run(self, callbacks: Sequence[Observer[Trainer]], model: TrainedModel) -> None:
         """Train to the end; SIGINT and SIGTERM end it after a whole step, ready to be resumed if it has a directory.
 
         `callbacks` are bound to the model already, those of `evaluation_callbacks` among them.
@@ -189,7 +189,7 @@ class RunSession:
         finally:
             self.close()
 
-    def _run(self, callbacks: Sequence[Observer[Trainer]], model: Model) -> None:
+    def _run(self, callbacks: Sequence[Observer[Trainer]], model: TrainedModel) -> None:
         trainer, config = self.trainer, self.config
         if trainer.clock.step == 0:
             _require_memory(config, trainer)

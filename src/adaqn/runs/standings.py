@@ -123,7 +123,7 @@ def selection_weights(run: RunData) -> NDArray[np.float64]:
 
 
 def joined_steps(
-    lineage: Iterable[tuple[int, Sequence[tuple[Any, Any]]]], members: int
+    lineage: Iterable[tuple[int, Sequence[tuple[int | None, str | None]]]], members: int
 ) -> tuple[NDArray[np.int64], int]:
     """When the member in each place joined, and when the ensemble, or the trial under way, began. [K]
 
@@ -139,7 +139,7 @@ def joined_steps(
     return joined, began
 
 
-def _lineage(lines: Sequence[Mapping[str, Any]]) -> list[tuple[int, list[tuple[Any, Any]]]]:
+def _lineage(lines: Sequence[Mapping[str, Any]]) -> list[tuple[int, list[tuple[int | None, str | None]]]]:
     return [(line["step"], [(m.get("parent"), m.get("mutation")) for m in line["members"]]) for line in lines]
 
 
@@ -160,7 +160,7 @@ class HistoryRecorder(Observer[RunView]):
         self._episodes: list[Episode] = []
         self._steps = array("q")
         self._acted = array("d")
-        self._lineage: list[tuple[int, list[tuple[Any, Any]]]] = []
+        self._lineage: list[tuple[int, list[tuple[int | None, str | None]]]] = []
         self._member_evaluations: list[MemberEvaluation] = []
 
     def on_start(self, trainer: RunView) -> None:
@@ -217,7 +217,7 @@ class HistoryRecorder(Observer[RunView]):
         )
 
 
-def _columns(rows: Sequence[tuple[Any, ...]], types: Sequence[type]) -> list[NDArray[Any]]:
+def _columns(rows: Sequence[tuple[float, ...]], types: Sequence[type]) -> list[NDArray[Any]]:
     """The rows as one array for each column."""
     columns = zip(*rows, strict=True) if rows else [()] * len(types)
     return [np.array(column, kind) for column, kind in zip(columns, types, strict=True)]

@@ -33,6 +33,7 @@ import numpy as np
 
 from adaqn.checks import count
 from adaqn.errors import CheckpointError
+from adaqn.files import Json
 from adaqn.search import hyperband
 from adaqn.search.hyperband import Bracket
 from adaqn.search.protocol import (
@@ -150,7 +151,7 @@ class DEHB:
         """The trial that was asked for and not yet told."""
         return state.pending
 
-    def to_dict(self, state: DEHBState) -> dict[str, Any]:
+    def to_dict(self, state: DEHBState) -> Json:
         """The state in plain JSON."""
         return state._asdict() | {
             "subpopulations": [

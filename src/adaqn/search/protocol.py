@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NamedTuple, Protocol, TypeVar, get_args
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from adaqn.errors import CheckpointError
+from adaqn.files import Json
 
 Origin = Literal["random", "promoted", "evolved"]
 
@@ -50,7 +52,7 @@ class Searcher(Protocol[State]):
         """The trial that was asked for and not yet told."""
         ...
 
-    def to_dict(self, state: State) -> dict[str, Any]:
+    def to_dict(self, state: State) -> Json:
         """The state in plain JSON, exact to the last bit."""
         ...
 
@@ -63,7 +65,7 @@ class Searcher(Protocol[State]):
         ...
 
 
-def frozen_vector(values: Any) -> np.ndarray:
+def frozen_vector(values: ArrayLike) -> np.ndarray:
     """A read-only vector of doubles with these values."""
     vector = np.array(values, np.float64)
     vector.flags.writeable = False
@@ -84,7 +86,7 @@ def require_pending(pending: Trial | None, trial: Trial) -> Trial:
     return pending
 
 
-def trial_to_dict(trial: Trial | None) -> dict[str, Any] | None:
+def trial_to_dict(trial: Trial | None) -> Json | None:
     """The trial in plain JSON."""
     return None if trial is None else trial._asdict() | {"u": trial.u.tolist()}
 
@@ -102,7 +104,7 @@ def trial_from_dict(values: Mapping[str, Any] | None, dimensions: int) -> Trial 
     return trial._replace(u=frozen_vector(unit_vector(trial.u, dimensions)))
 
 
-def unit_vector(values: Any, dimensions: int) -> tuple[float, ...]:
+def unit_vector(values: Iterable[Any], dimensions: int) -> tuple[float, ...]:
     """These values, which must be a vector in the unit cube of so many dimensions."""
     try:
         vector = tuple(float(value) for value in values)

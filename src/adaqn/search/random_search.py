@@ -10,6 +10,7 @@ import numpy as np
 
 from adaqn.checks import count
 from adaqn.errors import CheckpointError
+from adaqn.files import Json
 from adaqn.search.protocol import (
     Trial,
     frozen_vector,
@@ -58,7 +59,7 @@ class RandomSearch:
         """The trial that was asked for and not yet told."""
         return state.pending
 
-    def to_dict(self, state: RandomSearchState) -> dict[str, Any]:
+    def to_dict(self, state: RandomSearchState) -> Json:
         """The state in plain JSON."""
         return {"asked": state.asked, "pending": trial_to_dict(state.pending)}
 

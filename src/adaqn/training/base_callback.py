@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from adaqn.training.trainer import Trainer
 
 
-class Model(Policy, Protocol):
+class TrainedModel(Policy, Protocol):
     """What callbacks need of the public classes."""
 
     @property
     def trainer(self) -> Trainer: ...
 
-    def save(self, path: str | Path) -> Any: ...
+    def save(self, path: str | Path) -> object: ...
 
-    def make_env(self) -> gymnasium.Env[Any, Any]:
+    def make_env(self) -> gymnasium.Env:
         """A fresh environment of the kind that the model trains in."""
         ...
 
@@ -42,7 +42,7 @@ class BaseCallback(Observer["Trainer"]):
     change nothing that learning depends on.
     """
 
-    model: Model
+    model: TrainedModel
     trainer: Trainer
     parent: BaseCallback | None = None  # the callback that calls this one, if it is not `learn` itself
 
@@ -51,7 +51,7 @@ class BaseCallback(Observer["Trainer"]):
         self.num_timesteps = 0
         self.n_calls = 0  # how often `_on_step` was called
 
-    def bind(self, model: Model) -> None:
+    def bind(self, model: TrainedModel) -> None:
         """Make the model known, before learning begins."""
         self.model = model
         self._init_callback()
@@ -62,7 +62,7 @@ class BaseCallback(Observer["Trainer"]):
         return self.trainer.logger
 
     @property
-    def training_env(self) -> gymnasium.Env[Any, Any]:
+    def training_env(self) -> gymnasium.Env:
         """The environment that is trained in, or the first of several, to look at but not to play in."""
         return self.trainer.lend()
 
@@ -147,7 +147,7 @@ class CallbackList(BaseCallback):
         super().__init__()
         self.callbacks = tuple(callbacks)
 
-    def bind(self, model: Model) -> None:
+    def bind(self, model: TrainedModel) -> None:
         super().bind(model)
         for callback in self.callbacks:
             callback.bind(model)

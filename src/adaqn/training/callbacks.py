@@ -7,7 +7,7 @@ import math
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import gymnasium
 import numpy as np
@@ -15,10 +15,11 @@ import numpy as np
 from adaqn.agents.events import PolicyEvaluation
 from adaqn.checks import count, number
 from adaqn.envs.making import close
-from adaqn.errors import UserError, writing
+from adaqn.errors import UserError
+from adaqn.files import writing
 from adaqn.printing import say
 from adaqn.snapshot import require_replaceable
-from adaqn.training.base_callback import BaseCallback, CallbackList, FunctionCallback, Model, as_callback
+from adaqn.training.base_callback import BaseCallback, CallbackList, FunctionCallback, TrainedModel, as_callback
 from adaqn.training.evaluation import (
     EvaluationInterrupted,
     EvaluationResult,
@@ -59,7 +60,7 @@ class EvalCallback(BaseCallback):
 
     def __init__(
         self,
-        eval_env: gymnasium.Env[Any, Any] | None = None,
+        eval_env: gymnasium.Env | None = None,
         *,
         callback_on_new_best: BaseCallback | None = None,
         n_eval_episodes: int = 5,
@@ -89,7 +90,7 @@ class EvalCallback(BaseCallback):
         self._owns_env = eval_env is None
         self._evaluated = 0  # step up to which every due evaluation was made
 
-    def bind(self, model: Model) -> None:
+    def bind(self, model: TrainedModel) -> None:
         super().bind(model)
         if self._log is None and self._log_path is not None:
             members_evaluated = "evaluations" in model.trainer.traits.tables
@@ -202,7 +203,7 @@ class CheckpointCallback(BaseCallback):
         self.name_prefix = name_prefix
         self._saved = 0  # step up to which every due model was saved
 
-    def bind(self, model: Model) -> None:
+    def bind(self, model: TrainedModel) -> None:
         super().bind(model)
         for path in self.save_path.glob(f"{glob.escape(self.name_prefix)}_*_steps.zip"):
             require_replaceable(path, "agent")

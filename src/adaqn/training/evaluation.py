@@ -10,7 +10,7 @@ import gymnasium
 import numpy as np
 
 from adaqn.checks import count
-from adaqn.envs.spaces import observation_dtype
+from adaqn.envs.gym_spaces import observation_dtype
 from adaqn.envs.values import Unusable, observation_of, require_finite, reward_of, truth_of
 from adaqn.errors import EnvironmentFault, UserError
 
@@ -76,7 +76,7 @@ class EvaluationResult:
 @overload
 def evaluate_policy(
     model: Policy,
-    env: gymnasium.Env[Any, Any],
+    env: gymnasium.Env,
     n_eval_episodes: int = 10,
     deterministic: bool = True,
     seed: int = 0,
@@ -87,7 +87,7 @@ def evaluate_policy(
 @overload
 def evaluate_policy(
     model: Policy,
-    env: gymnasium.Env[Any, Any],
+    env: gymnasium.Env,
     n_eval_episodes: int = 10,
     deterministic: bool = True,
     seed: int = 0,
@@ -97,7 +97,7 @@ def evaluate_policy(
 ) -> tuple[list[float], list[int]]: ...
 def evaluate_policy(
     model: Policy,
-    env: gymnasium.Env[Any, Any],
+    env: gymnasium.Env,
     n_eval_episodes: int = 10,
     deterministic: bool = True,
     seed: int = 0,
@@ -135,7 +135,7 @@ def episode_seed(seed: int, *indices: int) -> int:
 
 def _play_episode(
     model: Policy,
-    env: gymnasium.Env[Any, Any],
+    env: gymnasium.Env,
     deterministic: bool,
     seed: int,
     on_frame: Callable[[np.ndarray], None] | None,
@@ -170,7 +170,7 @@ def _play_episode(
     return total, length
 
 
-def _check_observation(env: gymnasium.Env[Any, Any], observation: Any, who: str, where: str) -> None:
+def _check_observation(env: gymnasium.Env, observation: Any, who: str, where: str) -> None:
     """Raise if an observation of a Box cannot be learned from; other spaces are the policy's own business."""
     space = env.observation_space
     if isinstance(space, gymnasium.spaces.Box):
@@ -180,7 +180,7 @@ def _check_observation(env: gymnasium.Env[Any, Any], observation: Any, who: str,
             raise EnvironmentFault(f"{who} returned {unusable.given} {where}, where {unusable.expected}") from unusable
 
 
-def _render(env: gymnasium.Env[Any, Any]) -> np.ndarray:
+def _render(env: gymnasium.Env) -> np.ndarray:
     try:
         frame = env.render()
     except gymnasium.error.DependencyNotInstalled:

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from adaqn.agents.events import MemberEvaluation
-from adaqn.errors import UserError, writing
+from adaqn.errors import UserError
 from adaqn.exact_file import ExactFile, Written
-from adaqn.snapshot import replacing
+from adaqn.files import replacing, writing
 from adaqn.training.evaluation import EvaluationResult
 
 EVALUATIONS_HEADER = "step,generation,member,return,length\n"

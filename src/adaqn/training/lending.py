@@ -12,14 +12,14 @@ if TYPE_CHECKING:
     from adaqn.training.trainer import Trainer
 
 
-class LentEnvironment(gymnasium.Wrapper[Any, Any, Any, Any]):
+class LentEnvironment(gymnasium.Wrapper):
     """One of the environments that a trainer steps.
 
     Whoever plays in it ends the episode under way there, so the next training begins with new episodes; while one is
     going on, playing would spoil it and is refused.
     """
 
-    def __init__(self, trainer: Trainer, env: gymnasium.Env[Any, Any]) -> None:
+    def __init__(self, trainer: Trainer, env: gymnasium.Env) -> None:
         super().__init__(env)
         self._trainer = trainer
 

@@ -17,7 +17,7 @@ from adaqn.checks import count, number
 from adaqn.envs.environments import Environments
 from adaqn.envs.episode import EpisodePosition
 from adaqn.errors import CheckpointError, EnvironmentFault, UserError, reading_saved
-from adaqn.replay.protocol import Replay, Transitions
+from adaqn.replay.protocol import Batch, Replay, Transitions
 from adaqn.snapshot import Snapshot
 from adaqn.training.lending import LentEnvironment
 from adaqn.training.logger import Logger
@@ -101,7 +101,7 @@ class Trainer:
         """Begin with new episodes the next time, because somebody else plays in the environments."""
         self._started = False
 
-    def lend(self) -> gymnasium.Env[Any, Any]:
+    def lend(self) -> gymnasium.Env:
         """The first environment, for others to look at, or to play in between two calls of `run`."""
         return LentEnvironment(self, self.environments.envs[0])
 
@@ -231,7 +231,7 @@ class Trainer:
             for observer in observers:
                 observer.on_event(self, event)
 
-    def _batch(self) -> Any:
+    def _batch(self) -> Batch:
         self.updates += 1
         return self.replay.sample(self._replay_rng, self.batch_size)
 
@@ -318,7 +318,7 @@ class Trainer:
         return {"agent": self._agent_rng, "environment": self._environment_rng, "replay": self._replay_rng}
 
 
-def _episode(values: Sequence[Any]) -> Episode:
+def _episode(values: Sequence[object]) -> Episode:
     step, total, length = values
     return Episode(count("step", step), number("return", total), count("length", length))
 

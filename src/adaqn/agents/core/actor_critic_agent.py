@@ -18,7 +18,7 @@ from adaqn.agents.core.generations import Evolution
 from adaqn.agents.core.rhythm import beats
 from adaqn.agents.events import Event, Failure
 from adaqn.agents.protocol import Clock, Operation
-from adaqn.envs.spaces import require_box_actions, require_vector_observations
+from adaqn.envs.gym_spaces import require_box_actions, require_vector_observations
 from adaqn.errors import ActorDiverged
 from adaqn.hyperparameters import Hyperparameters
 from adaqn.networks.network import Network

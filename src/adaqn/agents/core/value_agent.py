@@ -13,7 +13,7 @@ from adaqn.agents.core.q_learning import ValueState, snapshot
 from adaqn.agents.core.record import MemberRecord
 from adaqn.agents.core.settings import Settings
 from adaqn.agents.protocol import PolicyWeights
-from adaqn.envs.spaces import observation_scale, require_discrete_actions, require_observations
+from adaqn.envs.gym_spaces import observation_scale, require_discrete_actions, require_observations
 from adaqn.hyperparameters import Hyperparameters
 from adaqn.selection.draws import initial_selection
 

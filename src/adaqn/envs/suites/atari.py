@@ -55,7 +55,7 @@ def spec(name: str) -> EnvSpec:
     )
 
 
-def refuse_raw(identifier: str) -> None:
+def refuse_replaced(identifier: str) -> None:
     """Point from one of ale-py's own ids (`ALE/Pong-v5`, `PongNoFrameskip-v4`), with raw screens, to ours.
 
     Also where they are registered: ale-py does that when it is imported, and another environment may have done so.
@@ -64,14 +64,14 @@ def refuse_raw(identifier: str) -> None:
     if match is None or f"Atari/{match[1]}" not in NAMES:
         return
     registered = gymnasium.registry.get(identifier)
-    if registered is None or is_raw(registered):
+    if registered is None or replaces(registered):
         raise UserError(
             f"environment {identifier!r} shows raw screens; 'Atari/{match[1]}' is the same game with the usual "
             f"preprocessing (and 'ale_py:ALE/{match[1]}-v5' the raw one, if that is meant)"
         )
 
 
-def is_raw(registered: EnvSpec) -> bool:
+def replaces(registered: EnvSpec) -> bool:
     """Whether this is one of ale-py's own environments."""
     return str(registered.entry_point).startswith("ale_py")
 

@@ -9,7 +9,7 @@ from adaqn.agents.events import Event, PolicyEvaluation
 from adaqn.exact_file import ExactFile
 from adaqn.runs.reading import EVALUATION, TRAINING, BestModel, read_best_model
 from adaqn.runs.recorders.exact_tables import ExactRecorder
-from adaqn.training.callbacks import Model, crossed
+from adaqn.training.callbacks import TrainedModel, crossed
 from adaqn.training.observers import LATEST, RunView
 
 # Steps between two looks at the training return. It is no setting: what is kept must not depend on how a run is logged.
@@ -28,10 +28,10 @@ class BestModelRecorder(ExactRecorder):
         self.best: BestModel | None = None
         self._path = path
         self._learning_starts = learning_starts
-        self._model: Model | None = None
+        self._model: TrainedModel | None = None
         self._seen = 0  # the last step that was looked at
 
-    def bind(self, model: Model) -> None:
+    def bind(self, model: TrainedModel) -> None:
         """Make known what is to be saved, before the run begins; a trainer without a model has only the table."""
         self._model = model
 

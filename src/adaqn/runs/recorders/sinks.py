@@ -14,16 +14,17 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
 from typing import Any, BinaryIO
 
 from tensorboardX.proto.event_pb2 import Event, SessionLog  # type: ignore[import-untyped]
 from tensorboardX.record_writer import masked_crc32c
 from tensorboardX.summary import scalar
 
-from adaqn.errors import OutputFault, UserError, write_all, writing
+from adaqn.errors import OutputFault, UserError
+from adaqn.files import replacing, write_all, writing
 from adaqn.runs.reading import whole_lines
 from adaqn.runs.recorders.progress import Metrics
-from adaqn.snapshot import replacing
 
 STEP_TAG = "time/total_timesteps"
 
@@ -117,7 +118,7 @@ class TensorBoardSink:
             with writing(self._directory):
                 file.close()
 
-    def _append(self, events: Sequence[Any]) -> None:
+    def _append(self, events: Sequence[Event]) -> None:
         """Each as a TFRecord: its length, the checksum of that, its bytes, and the checksum of those."""
         assert self._file is not None, "open comes before write"
         records = []
@@ -177,7 +178,7 @@ class WandbSink:
                 run.finish()
 
 
-def require_wandb() -> Any:
+def require_wandb() -> ModuleType:
     """The package, which must be installed, and logged in unless it is not to go online.
 
     Asked before a run is made or resumed, so that nothing is in the way of a second try.

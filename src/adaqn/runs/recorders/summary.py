@@ -7,15 +7,14 @@ import json
 import platform
 import statistics
 from importlib import metadata
-from typing import Any
 
 import numpy as np
 
 import adaqn
+from adaqn.files import Json, replacing
 from adaqn.runs.directory import RunDirectory
 from adaqn.runs.reading import Episodes, read_episodes
 from adaqn.runs.recorders.stopwatch import Stopwatch
-from adaqn.snapshot import replacing
 from adaqn.training.observers import Observer, RunView
 
 FINAL_EPISODES = 100
@@ -36,7 +35,7 @@ class SummaryWriter(Observer[RunView]):
         with replacing(self._directory.summary) as file:
             file.write(text.encode())
 
-    def _summary(self, trainer: RunView) -> dict[str, Any]:
+    def _summary(self, trainer: RunView) -> Json:
         episodes = read_episodes(self._directory.episodes)
         report = trainer.report().members
         return {

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from gymnasium import spaces
 
@@ -15,7 +13,7 @@ _FLATTENED = (
 )
 
 
-def require_box_observations(space: spaces.Space[Any]) -> spaces.Box:
+def require_box_observations(space: spaces.Space) -> spaces.Box:
     """The space as a Box of numbers, which is the only kind of observation that a network takes."""
     if not isinstance(space, spaces.Box):
         flattens = isinstance(space, spaces.Space) and space.is_np_flattenable  # an environment may have none at all
@@ -26,7 +24,7 @@ def require_box_observations(space: spaces.Space[Any]) -> spaces.Box:
     return space
 
 
-def require_observations(space: spaces.Space[Any]) -> spaces.Box:
+def require_observations(space: spaces.Space) -> spaces.Box:
     """The space as a Box of vectors or of images (height, width, channels), which all networks together can take.
 
     Images of other numbers than bytes are held as float32, as vectors are.
@@ -40,7 +38,7 @@ def require_observations(space: spaces.Space[Any]) -> spaces.Box:
     return box
 
 
-def require_vector_observations(space: spaces.Space[Any]) -> spaces.Box:
+def require_vector_observations(space: spaces.Space) -> spaces.Box:
     """The space as a Box that a multi-layer perceptron can take; images are more than it can make sense of."""
     box = require_box_observations(space)
     if len(box.shape) >= 3:
@@ -51,7 +49,7 @@ def require_vector_observations(space: spaces.Space[Any]) -> spaces.Box:
     return box
 
 
-def require_discrete_actions(space: spaces.Space[Any]) -> spaces.Discrete:
+def require_discrete_actions(space: spaces.Space) -> spaces.Discrete:
     """The space as a Discrete one, for algorithms that maximise over all actions."""
     if not isinstance(space, spaces.Discrete):
         hint = "; algorithms for Box actions are those of the SAC family" if isinstance(space, spaces.Box) else ""
@@ -59,7 +57,7 @@ def require_discrete_actions(space: spaces.Space[Any]) -> spaces.Discrete:
     return space
 
 
-def require_box_actions(space: spaces.Space[Any]) -> spaces.Box:
+def require_box_actions(space: spaces.Space) -> spaces.Box:
     """The space as a Box of one dimension with finite limits, for algorithms with a continuous actor."""
     if not isinstance(space, spaces.Box):
         hint = (
@@ -80,7 +78,7 @@ def require_box_actions(space: spaces.Space[Any]) -> spaces.Box:
     return space
 
 
-def observation_dtype(space: spaces.Box) -> np.dtype[Any]:
+def observation_dtype(space: spaces.Box) -> np.dtype:
     """How observations are held: images stay bytes, a quarter of the memory, and all else is float32."""
     is_image = len(space.shape) == 3 and space.dtype == np.uint8
     return np.dtype(np.uint8 if is_image else np.float32)

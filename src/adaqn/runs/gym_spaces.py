@@ -9,11 +9,12 @@ import numpy as np
 from gymnasium import spaces
 
 from adaqn.checks import count
-from adaqn.envs.spaces import observation_scale
+from adaqn.envs.gym_spaces import observation_scale
 from adaqn.errors import CheckpointError
+from adaqn.files import Json
 
 
-def describe_spaces(observations: spaces.Space[Any], actions: spaces.Space[Any]) -> dict[str, Any]:
+def describe_spaces(observations: spaces.Space, actions: spaces.Space) -> Json:
     """Kinds and shapes, of actions also the limits, and of images of bytes what they are multiplied by."""
     observation = _describe(observations, limits=False)
     if isinstance(observations, spaces.Box) and (scale := observation_scale(observations)) != 1.0:
@@ -21,7 +22,7 @@ def describe_spaces(observations: spaces.Space[Any], actions: spaces.Space[Any])
     return {"observation": observation, "action": _describe(actions, limits=True)}
 
 
-def spaces_from(saved: Any, nbytes: int) -> tuple[spaces.Box, spaces.Discrete | spaces.Box]:
+def gym_spaces_from(saved: Any, nbytes: int) -> tuple[spaces.Box, spaces.Discrete | spaces.Box]:
     """Spaces that an agent can be made for, out of what `describe_spaces` said of those that it was made for.
 
     The arrays beside it have `nbytes`. No space may be much larger, so that a forged file cannot ask for all memory.
@@ -56,11 +57,11 @@ def _shape(saved: Any, largest: int) -> tuple[int, ...]:
     return shape
 
 
-def _limits(dtype: np.dtype[Any]) -> tuple[int, int]:
+def _limits(dtype: np.dtype) -> tuple[int, int]:
     return (0, 1) if dtype.kind == "b" else (int(np.iinfo(dtype).min), int(np.iinfo(dtype).max))
 
 
-def check_same_spaces(what: str, saved: Any, given: dict[str, Any]) -> None:
+def check_same_spaces(what: str, saved: Any, given: Json) -> None:
     """Raise if an environment has other spaces than those that `what` was made for."""
     for which in ("observation", "action"):
         before = saved.get(which) if isinstance(saved, dict) else None
@@ -70,11 +71,11 @@ def check_same_spaces(what: str, saved: Any, given: dict[str, Any]) -> None:
             )
 
 
-def _describe(space: spaces.Space[Any], limits: bool) -> dict[str, Any]:
+def _describe(space: spaces.Space, limits: bool) -> Json:
     if isinstance(space, spaces.Discrete):
         return {"kind": "Discrete", "n": int(space.n), "start": int(space.start)}
     assert isinstance(space, spaces.Box), "agents are only made for Box and Discrete spaces"
-    described: dict[str, Any] = {"kind": "Box", "shape": list(space.shape), "dtype": str(space.dtype)}
+    described: Json = {"kind": "Box", "shape": list(space.shape), "dtype": str(space.dtype)}
     if limits:
         described |= {"low": space.low.tolist(), "high": space.high.tolist()}
     return described

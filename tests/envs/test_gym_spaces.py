@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from adaqn.envs.spaces import (
+from adaqn.envs.gym_spaces import (
     observation_dtype,
     require_box_actions,
     require_box_observations,
