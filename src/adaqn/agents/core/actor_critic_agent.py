@@ -77,14 +77,15 @@ class ActorCriticAgent(EnsembleAgent[Learning, ActorCriticPrograms]):
 
     def start(self, members: tuple[Hyperparameters, ...], seed: int) -> Learning:
         """Critics and an actor with fresh weights."""
-        return self.functions.start(self._program(members), members, self.discounts(members), seed)
+        return self.functions.start(self.program(members), members, self.discounts(members), seed)
 
-    def _program(self, members: tuple[Hyperparameters, ...]) -> Program[Any]:
+    def program(self, members: tuple[Hyperparameters, ...]) -> Program[Any]:
+        """What the compiled functions for these members depend on."""
         return Program(self.ensemble_of(members), self._actor, self.settings)
 
     def compile(self, members: tuple[Hyperparameters, ...]) -> ActorCriticPrograms:
         """One program for all critics and the actor."""
-        return compiled_programs(self.functions, self._program(members))
+        return compiled_programs(self.functions, self.program(members))
 
     def plan(self, state: AgentState[Learning], clock: Clock, ended: np.ndarray) -> tuple[Operation, ...]:
         """Updates every so many steps, and now and then a report of the pairs or a generation."""
