@@ -39,7 +39,7 @@ format: $(VENV)/.installed ## format and mend what ruff can mend
 bench: $(BENCH)/.installed ## steps per second, latency and memory beside SB3 and SBX (TASK=pong: only there)
 	$(BENCH)/bin/python -m benchmarks.throughput $(if $(TASK),--task $(TASK))
 
-versus: $(BENCH)/.installed ## learning curves beside SB3's, or with TASK=hopper SBX's (half an hour or more)
+versus: $(BENCH)/.installed ## learning curves beside SB3's (TASK=pendulum-td3: of TD3), or with TASK=hopper SBX's (minutes to an hour)
 	$(BENCH)/bin/python -m benchmarks.versus $(if $(TASK),--task $(TASK))
 
 clean: ## remove caches and build products (the environments stay)

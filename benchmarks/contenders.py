@@ -1,4 +1,4 @@
-"""Who is compared: DQN and SAC of three libraries with the same settings, behind one interface.
+"""Who is compared: DQN, SAC and TD3 of three libraries with the same settings, behind one interface.
 
 Libraries are imported where they are built, so that a process loads only the one it measures.
 """
@@ -53,13 +53,23 @@ class SACSettings(Settings):
     actor_hidden: Layers = (256, 256)
 
 
+@dataclass(frozen=True, kw_only=True)
+class TD3Settings(Settings):
+    """One TD3 for all; the noise on the target's actions is the default of all, 0.2 clipped at 0.5."""
+
+    tau: float = 0.005
+    actor_hidden: Layers = (256, 256)
+    policy_delay: int = 2
+    action_noise: float = 0.1
+
+
 @dataclass(frozen=True)
 class Contender:
     """One row of the comparison."""
 
     name: str
     library: Library
-    members: tuple[Layers, ...]  # hidden layers of every critic; DQN's peers have one, SAC's two equal ones
+    members: tuple[Layers, ...]  # hidden layers of every critic; DQN's peers have one, others two equal ones
     preset: str | None = None  # of ours, where members differ in more than their layers
 
 
@@ -71,6 +81,8 @@ class Learner(Protocol):
 
 def algorithm(library: Library, settings: Settings) -> str:
     """The name of the library's class."""
+    if isinstance(settings, TD3Settings):
+        return "TD3"
     name = "SAC" if isinstance(settings, SACSettings) else "DQN"
     # Our DQN and SAC are these with one member and with two equal ones.
     return f"Ada{name}" if library == "adaqn" else name
@@ -115,9 +127,11 @@ def _peer(contender: Contender, env: gym.Env[Any, Any], settings: Settings, step
     torch.set_num_threads(1)
     shared = dataclasses.asdict(settings)
     hidden, policy = list(contender.members[0]), "MlpPolicy"
-    if isinstance(settings, SACSettings):
+    if isinstance(settings, SACSettings | TD3Settings):
         actor = shared.pop("actor_hidden")
         shared["policy_kwargs"] = {"net_arch": {"pi": list(actor), "qf": hidden}}
+        if isinstance(settings, TD3Settings):
+            shared["action_noise"] = _normal_noise(env, settings.action_noise)
     else:
         del shared["loss"]
         shared["exploration_fraction"] = shared.pop("exploration_steps") / steps
@@ -136,3 +150,13 @@ def _peer(contender: Contender, env: gym.Env[Any, Any], settings: Settings, step
     module = importlib.import_module(MODULES[contender.library])
     make = getattr(module, algorithm(contender.library, settings))
     return make(policy, env, seed=seed, device="cpu", **shared)
+
+
+def _normal_noise(env: gym.Env[Any, Any], deviation: float) -> Any:
+    """The exploration noise of SB3 and SBX, on actions in [-1, 1]."""
+    import numpy as np
+    from stable_baselines3.common.noise import NormalActionNoise  # pyright: ignore[reportMissingImports]
+
+    assert isinstance(env.action_space, gym.spaces.Box)
+    shape = env.action_space.shape
+    return NormalActionNoise(mean=np.zeros(shape), sigma=np.full(shape, deviation))

@@ -1,4 +1,4 @@
-"""What `versus` compares: two tasks, each our algorithm against the same one of a peer."""
+"""What `versus` compares: three tasks, each our algorithm against the same one of a peer."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Literal
 
-from benchmarks.contenders import Contender, Layers, Library, SACSettings, Settings
+from benchmarks.contenders import Contender, Layers, Library, SACSettings, Settings, TD3Settings
 from benchmarks.tasks import LUNAR_LANDER
 
 Side = Literal["ours", "sb3", "sbx"]
@@ -60,6 +60,15 @@ DUELS: dict[str, Duel] = {
             settings=SACSettings(learning_rate=3e-4, batch_size=256, buffer_size=1_000_000, learning_starts=1_000),
             critics=((256, 256), (256, 256)),
             steps=30_000,
+        ),
+        Duel(
+            name="pendulum-td3",
+            environment="Pendulum-v1",
+            algorithm="TD3",
+            peer="sb3",
+            settings=TD3Settings(learning_rate=1e-3, batch_size=256, buffer_size=1_000_000, learning_starts=1_000),
+            critics=((256, 256), (256, 256)),
+            steps=10_000,
         ),
     )
 }

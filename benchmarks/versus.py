@@ -13,6 +13,13 @@ the first update after step 1,001, and in each update move the critics, their ta
 this order; an end by time does not cut the bootstrap. Differences that remain: numbers are drawn by other generators
 (noise by NumPy here, by JAX there), each side seeds its episodes in its own way, and an update here goes without
 effect should its values not be finite.
+
+pendulum-td3: our TD3 and Stable-Baselines3's. Both have Adam (β 0.9 and 0.999, ε 1e-8), make the first update after
+step 1,001, and after every second update of the critics move the actor up the value of the first critic and then all
+three targets; an end by time does not cut the bootstrap. Differences that remain: weights begin as PyTorch's defaults
+there and LeCun normal with zero biases here; critics descend the squared error there and half of it here, which Adam
+evens out but for its ε; and the uniform actions of the first 1,000 steps have exploration noise there and none here,
+as in Fujimoto's code.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import adaqn
-from adaqn import DQN, SAC, AdaDQN, AdaSAC, UserError, evaluate_policy
+from adaqn import DQN, SAC, TD3, AdaDQN, AdaSAC, UserError, evaluate_policy
 from adaqn.errors import CheckpointError
 from adaqn.snapshot import Snapshot, read_snapshot, write_snapshot
 
@@ -71,6 +71,20 @@ def test_values_that_do_not_exist_here_say_what_to_write() -> None:
         SAC("Pendulum-v1", target_update_interval=1)  # pyright: ignore[reportCallIssue]
     with pytest.raises(UserError, match=r"SAC has no argument exploration_fraction: .* does not explore by ε"):
         SAC("Pendulum-v1", exploration_fraction=0.1)  # pyright: ignore[reportCallIssue]
+
+
+class NormalActionNoise:
+    """As Stable-Baselines3's."""
+
+
+def test_exploration_noise_is_a_number_for_td3_and_nothing_for_others() -> None:
+    assert TD3("Pendulum-v1", action_noise=0.3).settings.action_noise == 0.3
+    with pytest.raises(UserError, match=r"but got NormalActionNoise: write action_noise=0\.1$"):
+        TD3("Pendulum-v1", action_noise=NormalActionNoise())  # pyright: ignore[reportArgumentType]
+    with pytest.raises(UserError, match=r"but got None: write action_noise=0\.0$"):
+        TD3("Pendulum-v1", action_noise=None)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(UserError, match=r"^SAC has no argument action_noise: leave it out; .*ent_coef="):
+        SAC("Pendulum-v1", action_noise=0.1)  # pyright: ignore[reportCallIssue]
 
 
 def test_ensembles_are_pointed_to_their_members() -> None:

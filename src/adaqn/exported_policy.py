@@ -15,6 +15,7 @@ import operator
 import os
 import zipfile
 from collections.abc import Callable
+from functools import partial
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -39,7 +40,7 @@ class ExportedPolicy:
         self._layers = [(arrays[f"kernel_{i}"], arrays[f"bias_{i}"]) for i in range(len(arrays) // 2)]
         self._strides = [int(stride) for stride in meta["strides"]]  # of each convolution
         self._same = {"same": True, "valid": False}[meta["padding"]]
-        self._decide, outputs = {"greedy": _greedy, "tanh-gaussian": _tanh, "tanh": _tanh}[meta["kind"]](meta["action"])
+        self._decide, outputs = KINDS[meta["kind"]](meta["action"])
         _require_fit(self.observation_shape, self._layers, self._strides, self._same, outputs)
         if not all(np.isfinite(array).all() for array in arrays.values()):
             raise ValueError("weights that are not finite")
@@ -170,8 +171,8 @@ def _greedy(action: dict[str, Any]) -> tuple[Callable[[np.ndarray], np.ndarray],
     return lambda outputs: start + outputs.argmax(axis=-1), None
 
 
-def _tanh(action: dict[str, Any]) -> tuple[Callable[[np.ndarray], np.ndarray], int]:
-    """The tanh of the first outputs, which are means or actions, from [-1, 1] to the limits of the space."""
+def _tanh(action: dict[str, Any], per_action: int) -> tuple[Callable[[np.ndarray], np.ndarray], int]:
+    """The tanh of the first of several outputs per action, from [-1, 1] to the limits of the space."""
     dtype = np.dtype(action["dtype"])
     low, high = np.asarray(action["low"], dtype), np.asarray(action["high"], dtype)
     if dtype.kind != "f" or low.ndim != 1 or low.shape != high.shape or not np.isfinite([low, high]).all():
@@ -182,7 +183,15 @@ def _tanh(action: dict[str, Any]) -> tuple[Callable[[np.ndarray], np.ndarray], i
         # Not low + share * (high - low), whose difference can overflow; and rounding must not lead out of the limits.
         return np.clip(share * high + (1.0 - share) * low, low, high).astype(dtype)
 
-    return decide, 2 * len(low)
+    return decide, per_action * len(low)
+
+
+# How actions follow from outputs, and how many of these there must be. After a Gaussian's means are its deviations.
+KINDS: dict[str, Callable[[dict[str, Any]], tuple[Callable[[np.ndarray], np.ndarray], int | None]]] = {
+    "greedy": _greedy,
+    "tanh-gaussian": partial(_tanh, per_action=2),
+    "tanh": partial(_tanh, per_action=1),
+}
 
 
 def _sigmoid(x: np.ndarray) -> np.ndarray:

@@ -24,7 +24,6 @@ _INSTEAD = {
     "max_grad_norm": "leave it out, because gradients are not clipped",
     "replay_buffer_class": "leave it out; the replay buffer follows from the observations",
     "replay_buffer_kwargs": "leave it out; the replay buffer has buffer_size= and n_steps= as its only settings",
-    "action_noise": "leave it out; DQN explores with exploration_initial_eps=, SAC by its entropy, see ent_coef=",
     "use_sde": "leave it out; there is no state-dependent exploration",
     "use_sde_at_warmup": "leave it out; there is no state-dependent exploration",
     "sde_sample_freq": "leave it out; there is no state-dependent exploration",
@@ -34,8 +33,9 @@ _INSTEAD = {
 }
 # The same for arguments that only one of the families has.
 _INSTEAD_UNLESS_SETTING = {
+    "action_noise": "leave it out; DQN explores with exploration_initial_eps=, SAC by its entropy, see ent_coef=",
     "tau": "leave it out; the target network is replaced as a whole every target_update_interval steps",
-    "target_update_interval": "leave it out; target critics follow at every update at the rate tau=",
+    "target_update_interval": "leave it out; target critics follow at the rate tau=",
     "ent_coef": "leave it out; only the SAC family has an entropy coefficient",
     "target_entropy": "leave it out; only the SAC family has an entropy coefficient",
 }
@@ -67,6 +67,12 @@ def refuse_foreign(name: str, algorithm: Algorithm, settings: Mapping[str, Any])
             instead = _INSTEAD_UNLESS_SETTING.get(argument)
         if instead is not None:
             raise UserError(f"{name} has no argument {argument}: {instead.format(given=_shown(given))}")
+    noise = settings.get("action_noise", 0.0)
+    if not isinstance(noise, int | float):
+        raise UserError(
+            "action_noise is the standard deviation of normal noise on actions in [-1, 1], but got "
+            f"{'None' if noise is None else type(noise).__name__}: write action_noise={0.0 if noise is None else 0.1}"
+        )
     frequency = settings.get("train_freq")
     if isinstance(frequency, tuple):
         number = frequency[0] if frequency and frequency[-1] == "step" else 1

@@ -14,8 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from adaqn.agents.core.actor_critic_programs import compiled_programs
 from adaqn.agents.protocol import Clock, Operation
-from adaqn.agents.sac.agent import SACAgent, compiled_programs
+from adaqn.agents.sac.agent import SACAgent
 from adaqn.agents.sac.learning import Draws, SACProgram, SACState, start
 from adaqn.agents.sac.settings import SACSettings
 from adaqn.ensemble import Ensemble
@@ -276,7 +277,7 @@ def lived(
         actor=state.actor._replace(parameters=jnp.asarray(actor, jnp.float32)),
         selected=state.selected._replace(members=jnp.asarray([order.index(0), order.index(1)], jnp.int32)),
     )
-    update, pairs = compiled_programs(program).update[Operation.ACTOR_UPDATE], []
+    update, pairs = compiled_programs(SACAgent.functions, program).update[Operation.ACTOR_UPDATE], []
     rng = np.random.default_rng(7)
     for _ in range(12):
         x, following = rng.standard_normal((2, BATCH, DIMENSIONS), np.float32)

@@ -1,96 +1,158 @@
-"""What AdaSAC and AdaTD3 share as the loop sees them: the rhythm of critics and actor, and the reports of pairs."""
+"""What AdaSAC and AdaTD3 share as the loop sees them: acting, the rhythm of critics and actor, reports of pairs."""
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from abc import abstractmethod
-from typing import Any, Protocol, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import gymnasium
 import jax
 import numpy as np
 from jax import Array
 
-from adaqn.agents.core.actor_critic import Stretch, UpdateCounts
-from adaqn.agents.core.actor_settings import ActorSettings
-from adaqn.agents.core.ensemble_agent import AgentState, EnsembleAgent, LearningState, Programs
-from adaqn.agents.core.generations import Evolution
+from adaqn.agents.core.actor_critic import inherited_critics
+from adaqn.agents.core.actor_critic_learning import ActorCriticState, Program
+from adaqn.agents.core.actor_critic_programs import ActorCriticPrograms, Functions, compiled_programs
+from adaqn.agents.core.actor_settings import PairSettings
+from adaqn.agents.core.ensemble_agent import AgentState, EnsembleAgent, behaviour_epsilon
+from adaqn.agents.core.generations import Inheritance, evolution_of
+from adaqn.agents.core.population import Population
 from adaqn.agents.core.rhythm import beats
 from adaqn.agents.events import Event, Failure
-from adaqn.agents.protocol import Clock, Operation
+from adaqn.agents.protocol import Clock, Operation, Report
 from adaqn.envs.gym_spaces import require_box_actions, require_vector_observations
 from adaqn.errors import ActorDiverged
 from adaqn.hyperparameters import Hyperparameters
 from adaqn.networks.network import Network
 from adaqn.replay.memory import Need
-
-
-class ActorCriticState(LearningState, Protocol):
-    """What the arrays of both have in common."""
-
-    @property
-    def counts(self) -> UpdateCounts: ...
-
+from adaqn.replay.protocol import Batch
 
 Learning = TypeVar("Learning", bound=ActorCriticState)
 
 
-class ActorCriticAgent(EnsembleAgent[Learning, Programs]):
+class ActorCriticAgent(EnsembleAgent[Learning, ActorCriticPrograms]):
     """Critics of continuous actions and an actor, whose actions in [-1, 1] the environments rescale to their Box."""
+
+    functions: ClassVar[Functions]
+    outputs_per_action: ClassVar[int]  # of the actor
+    actor_copies: ClassVar[int]  # arrays of the size of the actor's parameters that the state has
 
     def __init__(
         self,
-        settings: ActorSettings,
-        members: tuple[Hyperparameters, ...],
+        settings: PairSettings,
+        population: Population,
         observation_space: gymnasium.Space,
         action_space: gymnasium.Space,
-        evolution: Evolution | None,
-        outputs_per_action: int,
     ) -> None:
+        if settings.behaviour is None:
+            default = "epsilon" if population.space is None else "inverse_loss"
+            settings = dataclasses.replace(settings, behaviour=default)
+        self.settings = settings
         observations = require_vector_observations(observation_space)
         self._actions = int(require_box_actions(action_space).shape[0])
         size = math.prod(observations.shape)
-        super().__init__(settings, members, (size + self._actions,), 1, evolution)
-        self._actor_settings = settings
-        self._actor = Network(settings.actor.architecture, (size,), outputs_per_action * self._actions)
+        evolution = evolution_of(population, settings)
+        super().__init__(settings, population.members, (size + self._actions,), 1, evolution)
+        self._actor = Network(settings.actor.architecture, (size,), self.outputs_per_action * self._actions)
 
     @property
     def parameter_bytes(self) -> int:
-        """Those of the critics, and the actor with its two moments."""
-        return super().parameter_bytes + 3 * 4 * self._actor.size
+        """Those of the critics, and the actor with its optimizer."""
+        return super().parameter_bytes + self._actor_need.size
 
     @property
     def memory_needs(self) -> tuple[Need, ...]:
         """Those of the critics and of the actor."""
-        actor = Need("the actor", 3 * 4 * self._actor.size, "take smaller layers for actor_hidden")
-        return *super().memory_needs, actor
+        return *super().memory_needs, self._actor_need
+
+    @property
+    def _actor_need(self) -> Need:
+        return Need("the actor", self.actor_copies * 4 * self._actor.size, "take smaller layers for actor_hidden")
 
     def _least_bytes(self, members: tuple[Hyperparameters, ...]) -> int:
         """Those of the critics, and the actor."""
         return super()._least_bytes(members) + 4 * self._actor.size
 
+    def start(self, members: tuple[Hyperparameters, ...], seed: int) -> Learning:
+        """Critics and an actor with fresh weights."""
+        return self.functions.start(self.program(members), members, self.discounts(members), seed)
+
+    def program(self, members: tuple[Hyperparameters, ...]) -> Program[Any]:
+        """What the compiled functions for these members depend on."""
+        return Program(self.ensemble_of(members), self._actor, self.settings)
+
+    def compile(self, members: tuple[Hyperparameters, ...]) -> ActorCriticPrograms:
+        """One program for all critics and the actor."""
+        return compiled_programs(self.functions, self.program(members))
+
     def plan(self, state: AgentState[Learning], clock: Clock, ended: np.ndarray) -> tuple[Operation, ...]:
-        """Updates of the critics every G steps, the last one with the actor's; now and then a report of the pairs."""
+        """Updates every so many steps, and now and then a report of the pairs or a generation."""
         del ended
-        s = self._actor_settings
+        s = self.settings
         due: list[Operation] = []
         for beat in beats(clock, s.learning_starts, s.train_freq, s.selection_interval):
             if beat.update:
-                with_actor = beat.step // s.train_freq % s.policy_delay == 0
-                due += [Operation.UPDATE] * (s.gradient_steps - 1)
-                due.append(Operation.ACTOR_UPDATE if with_actor else Operation.UPDATE)
+                due += self.updates(beat.step // s.train_freq)
             if beat.target:
                 due.append(Operation.TARGET_UPDATE)
             if self.evolution is not None and self.evolution.due(beat.step, state.members):
                 due.append(Operation.GENERATION)
         return tuple(due)
 
+    def updates(self, number: int) -> list[Operation]:
+        """Updates of the critics when it is time for the n-th time, the last one with the actor's if that is due."""
+        s = self.settings
+        last = Operation.UPDATE if number % s.policy_delay else Operation.ACTOR_UPDATE
+        return [Operation.UPDATE] * (s.gradient_steps - 1) + [last]
+
+    def act(
+        self, state: AgentState[Learning], observations: np.ndarray, clock: Clock, rng: np.random.Generator
+    ) -> tuple[AgentState[Learning], np.ndarray | Failure]:
+        """Uniform actions until learning starts, then those of the policy with noise."""
+        shape = (len(observations), self._actions)
+        if clock.step < self.settings.learning_starts:
+            return state, rng.uniform(-1.0, 1.0, shape).astype(np.float32)
+        noise = rng.standard_normal(shape, np.float32)
+        return state, self._finite(self.programs(state).act(state.learning, observations, noise))
+
     @abstractmethod
-    def report_stretch(self, state: AgentState[Learning]) -> tuple[Learning, Stretch]:
-        """What the updates since the last report did, and the state at the beginning of the next stretch."""
+    def draws(self, members: int, batch: Batch[np.ndarray], rng: np.random.Generator) -> Any:
+        """What is random in one update."""
+
+    def update(
+        self,
+        state: AgentState[Learning],
+        operation: Operation,
+        batch: Batch[np.ndarray],
+        clock: Clock,
+        rng: np.random.Generator,
+        act_on: np.ndarray | None = None,
+    ) -> tuple[AgentState[Learning], np.ndarray | Failure | None]:
+        """One gradient step of every critic, of the actor if the operation says so, and then perhaps `act`."""
+        draws = self.draws(len(state.members), batch, rng)
+        epsilon = np.asarray(behaviour_epsilon(self.settings, clock), np.float32)
+        programs = self.programs(state)
+        if act_on is None:
+            updated = programs.update[operation](state.learning, batch, draws, epsilon)
+            return state._replace(learning=updated), None
+        noise = rng.standard_normal((len(act_on), self._actions), np.float32)
+        program = programs.update_and_act[operation]
+        updated, actions = program(state.learning, batch, draws, epsilon, act_on, noise)
+        return state._replace(learning=updated), self._finite(actions)
+
+    def perform(
+        self, state: AgentState[Learning], operation: Operation, clock: Clock, rng: np.random.Generator
+    ) -> tuple[AgentState[Learning], tuple[Event, ...]]:
+        """Report the pairs of the last stretch, or replace members."""
+        if operation is Operation.GENERATION:
+            return self._generation(state, clock, rng)
+        assert operation is Operation.TARGET_UPDATE, "nothing else is planned besides updates"
+        return self._report_pairs(state, clock)
 
     def _generation(
-        self, state: AgentState[Learning], reset_weights: bool, clock: Clock, rng: np.random.Generator
+        self, state: AgentState[Learning], clock: Clock, rng: np.random.Generator
     ) -> tuple[AgentState[Learning], tuple[Event, ...]]:
         """Replace members by their cumulated losses; the pair is chosen anew in every update."""
         diverged = self.diverged(state)
@@ -98,8 +160,13 @@ class ActorCriticAgent(EnsembleAgent[Learning, Programs]):
             return state, (self.failure(state),)
         fitness = np.where(diverged, np.inf, np.asarray(state.learning.record.loss))
         children = self.children(state, fitness, clock, rng)
-        replaced, generation = self.replace_members(state, children, reset_weights, clock, rng)
+        replaced, generation = self.replace_members(state, children, self.settings.reset_weights, clock, rng)
         return replaced, (generation,)
+
+    def inherited(self, learning: Learning, heirs: Inheritance, rng: np.random.Generator) -> Learning:
+        """Online critics and Polyak targets of the next members."""
+        members, target = inherited_critics(learning.ensemble, learning.target, heirs, rng)
+        return learning._replace(ensemble=members, target=target)
 
     def _report_pairs(
         self, state: AgentState[Learning], clock: Clock
@@ -107,7 +174,7 @@ class ActorCriticAgent(EnsembleAgent[Learning, Programs]):
         """Tell how often each member was in the pairs, unless nothing can be learned any more."""
         if (failure := self._stuck(state)) is not None:
             return state, (failure,)
-        learning, stretch = self.report_stretch(state)
+        learning, stretch = self.programs(state).report_stretch(state.learning)
         state = state._replace(learning=learning)
         return state, (self.target_update(state, clock, *stretch),)
 
@@ -119,12 +186,29 @@ class ActorCriticAgent(EnsembleAgent[Learning, Programs]):
             return self._actor_failure(f"the last {made.max()} updates changed nothing")
         return None
 
+    def policy(
+        self, state: AgentState[Learning], observations: np.ndarray, rng: np.random.Generator | None, clock: Clock
+    ) -> np.ndarray:
+        """The actions of the actor without noise; with a generator, with that of training."""
+        del clock
+        programs = self.programs(state)
+        if rng is None:
+            return np.array(programs.mode(state.learning, observations))
+        noise = rng.standard_normal((len(observations), self._actions), np.float32)
+        return np.array(programs.act(state.learning, observations, noise))
+
+    def report(self, state: AgentState[Learning], clock: Clock) -> Report:
+        """The members as they stand, and scalars for the logs."""
+        report = super().report(state, clock)
+        own = {"ada/behaviour_rate": behaviour_epsilon(self.settings, clock)}
+        return report._replace(metrics=report.metrics | own)
+
     def _finite(self, actions: Array | Any) -> np.ndarray | Failure:
         """The actions of the policy [n, A]; that they are none is said here, and not by the environment."""
         chosen = np.asarray(actions)
         return chosen if np.isfinite(chosen).all() else self._actor_failure("its actions are not finite")
 
     def _actor_failure(self, why: str) -> Failure:
-        rate = self._actor_settings.actor_learning_rate
+        rate = self.settings.actor_learning_rate
         error = ActorDiverged(f"the actor diverged ({why}): try a smaller actor_learning_rate than {rate:g}")
         return Failure(error)

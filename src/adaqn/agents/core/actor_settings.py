@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from adaqn.agents.core.settings import Settings, named, setting
+from adaqn.agents.core.settings import SelectionSettings, Settings, named, setting
 from adaqn.checks import at_least, between, count
 from adaqn.errors import UserError
 from adaqn.hyperparameters import ACTIVATIONS, OPTIMIZERS, Hyperparameters, layers_from_text
@@ -56,3 +56,12 @@ class ActorSettings(Settings):
             optimizer=self.actor_optimizer,
             learning_rate=self.actor_learning_rate,
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairSettings(ActorSettings, SelectionSettings):
+    """What all members share, and how pairs of them are chosen."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.require_used_temperature()

@@ -10,25 +10,27 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from adaqn.agents.core.actor_critic import (
-    OptimizedParameters,
-    ParameterOptimizer,
-    Stretch,
-    UpdateCounts,
-    end_stretch,
-    without_diverged,
+from adaqn.agents.core.actor_critic import OptimizedParameters, UpdateCounts, without_diverged
+from adaqn.agents.core.actor_critic_learning import (
+    Program,
+    behaviour_pair,
+    choose_pair,
+    count_actor_update,
+    critic_step,
+    either,
 )
-from adaqn.agents.core.record import MemberRecord, among, living_pair
-from adaqn.agents.core.targets import bellman_target, critic_inputs, critic_target, pair_values, polyak
+from adaqn.agents.core.record import MemberRecord, among
+from adaqn.agents.core.targets import critic_inputs, critic_target, pair_values, polyak
 from adaqn.agents.sac.settings import AUTO, SACSettings
-from adaqn.ensemble import Ensemble, EnsembleParameters, EnsembleState
+from adaqn.ensemble import EnsembleParameters, EnsembleState
 from adaqn.hyperparameters import Hyperparameters
 from adaqn.networks import squashed_gaussian
 from adaqn.networks.losses import l2
-from adaqn.networks.network import Network
 from adaqn.replay.protocol import Batch
-from adaqn.selection import Selection, TargetRule, behaviour_rule, target_rule
+from adaqn.selection import Selection
 from adaqn.selection.draws import initial_selection
+
+SACProgram = Program[SACSettings]  # whose actor has means and log standard deviations as outputs
 
 
 class SACState(NamedTuple):
@@ -53,23 +55,6 @@ class Draws(NamedTuple):
     noise: Array | np.ndarray  # [B, A] for the actor's own
     selection: Array | np.ndarray  # [K]
     behaviour: Array | np.ndarray  # [1 + K]
-
-
-class SACProgram(NamedTuple):
-    """What the compiled functions depend on. Hashable."""
-
-    ensemble: Ensemble  # of critics: observation and action in, one value out
-    actor: Network  # observation in, means and log standard deviations out
-    settings: SACSettings
-
-    @property
-    def rule(self) -> TargetRule:
-        """How the pair, or the mixture, of the target is chosen."""
-        return target_rule(self.settings.selection, self.settings.selection_temperature)
-
-    def optimizer(self, network: Network | None) -> ParameterOptimizer:
-        """That of the actor, or of the entropy coefficient."""
-        return ParameterOptimizer(self.settings.actor_optimizer, self.settings.actor_learning_rate, network)
 
 
 def start(program: SACProgram, members: tuple[Hyperparameters, ...], discounts: np.ndarray, seed: int) -> SACState:
@@ -105,27 +90,14 @@ def update_critics(program: SACProgram, state: SACState, batch: Batch[Array], dr
     # Nobody learns from a target that is too large to compute with; with the next update another pair is there.
     sound = jnp.isfinite(l2(soft_value)).all()
 
-    def target_with(discount: Array) -> Array:
-        return bellman_target(soft_value, batch, discount)
-
-    trained, predictions = ensemble.update(
-        state.ensemble,
-        critic_inputs(batch.observation, batch.action),
-        jax.vmap(target_with)(state.discount),
-        lambda q: q[:, 0],
-    )
-    # Members may learn with losses and discounts of their own; they are compared by the L2 error with γ̄.
-    losses = l2(predictions - target_with(state.gamma)[None, :]).mean(axis=1)
+    trained, losses = critic_step(program, state, batch, soft_value)
     learned = state._replace(
         ensemble=trained,
         target=polyak(state.target, ensemble.parameters(trained), settings.tau),
         record=state.record.follow(losses, settings.tau),
     )
     unlearned = state._replace(record=state.record.mark_diverged(unusable))
-    state = jax.tree.map(lambda new, old: jnp.where(sound, new, old), learned, unlearned)
-    everyone = jnp.ones(ensemble.size, bool)
-    record, selected = state.record.select(program.rule, jnp.asarray(draws.selection), everyone, 2)
-    return state._replace(record=record, selected=selected, counts=state.counts.critics(sound))
+    return choose_pair(program, either(sound, learned, unlearned), draws.selection, sound)
 
 
 def update_actor(
@@ -134,11 +106,7 @@ def update_actor(
     """One step of the actor against a behaviour pair drawn with ε_b, and of the entropy coefficient (lines 15, 16)."""
     ensemble, actor, settings = program
     record = state.record
-    draw = behaviour_rule(settings.behaviour or "epsilon")
-    drawn = draw(
-        jnp.asarray(draws.behaviour), jnp.asarray(epsilon), record.loss, record.alive, state.selected.leading(2)
-    )
-    pair = living_pair(drawn, record.diverged)
+    pair = behaviour_pair(program, state, draws.behaviour, epsilon)
     critics = without_diverged(ensemble, ensemble.parameters(state.ensemble), record.diverged)
     noise = jnp.asarray(draws.noise)
     coefficient = entropy_coefficient(state)
@@ -160,12 +128,9 @@ def update_actor(
     # A critic that has just diverged must not take the actor with it. Its values may still be finite, but optimizers
     # square the gradient, and would never recover from an infinite average of that.
     unsound = ~jnp.isfinite(l2(values)).all(axis=1)  # [2]
-    size = ensemble.size
-    unmoved = state._replace(record=record.mark_diverged(among(jnp.where(unsound, pair, -1), size)))
+    unmoved = state._replace(record=record.mark_diverged(among(jnp.where(unsound, pair, -1), ensemble.size)))
     sound = ~unsound.any() & jnp.isfinite(l2(gradient)).all() & jnp.isfinite(moved.actor.parameters).all()
-    state = jax.tree.map(lambda new, old: jnp.where(sound, new, old), moved, unmoved)
-    acted = state.record.acted + among(pair, size)
-    return state._replace(record=state.record._replace(acted=acted), counts=state.counts.actor(sound))
+    return count_actor_update(either(sound, moved, unmoved), pair, sound)
 
 
 def entropy_coefficient(state: SACState) -> Array:
@@ -183,14 +148,6 @@ def mode(program: SACProgram, state: SACState, observation: Array) -> Array:
     """The most likely actions: the tanh of the mean. [n, A]"""
     outputs = program.actor.apply(program.actor.unravel(state.actor.parameters), observation)
     return squashed_gaussian.mode(outputs)
-
-
-def report_stretch(program: SACProgram, state: SACState) -> tuple[SACState, Stretch]:
-    """Report what the updates since the last report did, and begin a new stretch."""
-    finite = program.ensemble.finite(program.ensemble.parameters(state.ensemble))
-    record, stretch = end_stretch(state.record, state.counts, finite)
-    selected = record.without_dead_partner(state.selected, 2)
-    return state._replace(selected=selected, record=record, counts=UpdateCounts.none()), stretch
 
 
 def _next_coefficient(program: SACProgram, state: SACState, surplus: Array) -> OptimizedParameters:

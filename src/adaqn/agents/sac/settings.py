@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from adaqn.agents.core.actor_settings import ActorSettings
-from adaqn.agents.core.settings import SelectionSettings, setting
+from adaqn.agents.core.actor_settings import ActorSettings, PairSettings
+from adaqn.agents.core.settings import setting
 from adaqn.checks import auto_or, between, number
 
 AUTO = "auto"
@@ -28,9 +28,5 @@ class PlainSACSettings(ActorSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SACSettings(PlainSACSettings, SelectionSettings):
+class SACSettings(PlainSACSettings, PairSettings):
     """What all members share, and how pairs of them are chosen."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.require_used_temperature()

@@ -1,0 +1,116 @@
+"""The lines of Algorithm 2 that AdaSAC and AdaTD3 share, as pure functions of the state of either."""
+
+from __future__ import annotations
+
+from typing import Generic, NamedTuple, Protocol, TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from adaqn.agents.core.actor_critic import OptimizedParameters, ParameterOptimizer, Stretch, UpdateCounts, end_stretch
+from adaqn.agents.core.actor_settings import PairSettings
+from adaqn.agents.core.ensemble_agent import LearningState
+from adaqn.agents.core.record import among, living_pair
+from adaqn.agents.core.targets import bellman_target, critic_inputs
+from adaqn.ensemble import Ensemble, EnsembleParameters, EnsembleState
+from adaqn.networks.losses import l2
+from adaqn.networks.network import Network
+from adaqn.replay.protocol import Batch
+from adaqn.selection import TargetRule, behaviour_rule, target_rule
+
+
+class ActorCriticState(LearningState, Protocol):
+    """What the arrays of both have in common. K members, of which two make up the target."""
+
+    @property
+    def target(self) -> EnsembleParameters: ...
+
+    @property
+    def actor(self) -> OptimizedParameters: ...
+
+    @property
+    def counts(self) -> UpdateCounts: ...
+
+    @property
+    def discount(self) -> Array: ...
+
+    @property
+    def gamma(self) -> Array: ...
+
+
+State = TypeVar("State", bound=ActorCriticState)
+SettingsT = TypeVar("SettingsT", bound=PairSettings)
+
+
+class Program(NamedTuple, Generic[SettingsT]):
+    """What the compiled functions depend on. Hashable."""
+
+    ensemble: Ensemble  # of critics: observation and action in, one value out
+    actor: Network  # observation in
+    settings: SettingsT
+
+    @property
+    def rule(self) -> TargetRule:
+        """How the pair, or the mixture, of the target is chosen."""
+        return target_rule(self.settings.selection, self.settings.selection_temperature)
+
+    def optimizer(self, network: Network | None) -> ParameterOptimizer:
+        """That of the actor, or with None that of a single number that is learned with it."""
+        return ParameterOptimizer(self.settings.actor_optimizer, self.settings.actor_learning_rate, network)
+
+
+def critic_step(
+    program: Program[SettingsT], state: ActorCriticState, batch: Batch[Array], next_value: Array
+) -> tuple[EnsembleState, Array]:
+    """One gradient step of every critic on the target with V(s') [B] (lines 8 to 10); and L2 errors before it. [K]"""
+
+    def target_with(discount: Array) -> Array:
+        return bellman_target(next_value, batch, discount)
+
+    trained, predictions = program.ensemble.update(
+        state.ensemble,
+        critic_inputs(batch.observation, batch.action),
+        jax.vmap(target_with)(state.discount),
+        lambda q: q[:, 0],
+    )
+    # Members may learn with losses and discounts of their own; they are compared by the L2 error with γ̄.
+    return trained, l2(predictions - target_with(state.gamma)[None, :]).mean(axis=1)
+
+
+def choose_pair(program: Program[SettingsT], state: State, uniforms: Array | np.ndarray, learned: Array) -> State:
+    """The choice of ψ1 and ψ2 after an update of the critics (line 13), which is counted with whether it was one."""
+    everyone = jnp.ones(program.ensemble.size, bool)
+    record, selected = state.record.select(program.rule, jnp.asarray(uniforms), everyone, 2)
+    return state._replace(record=record, selected=selected, counts=state.counts.critics(learned))
+
+
+def behaviour_pair(
+    program: Program[SettingsT], state: ActorCriticState, uniforms: Array | np.ndarray, epsilon: Array | np.ndarray
+) -> Array:
+    """ψ1^b and ψ2^b, drawn before an update of the actor (line 15); one member twice if no other is alive. [2]"""
+    record = state.record
+    draw = behaviour_rule(program.settings.behaviour or "epsilon")
+    drawn = draw(jnp.asarray(uniforms), jnp.asarray(epsilon), record.loss, record.alive, state.selected.leading(2))
+    return living_pair(drawn, record.diverged)
+
+
+def count_actor_update(state: State, members: Array, learned: Array) -> State:
+    """The state after an update of the actor against these members, if it changed anything."""
+    record = state.record
+    acted = record.acted + among(members, record.acted.shape[0])
+    return state._replace(record=record._replace(acted=acted), counts=state.counts.actor(learned))
+
+
+def either(condition: Array, first: State, second: State) -> State:
+    """The first state where the condition holds, else the second."""
+    return jax.tree.map(lambda one, other: jnp.where(condition, one, other), first, second)
+
+
+def report_stretch(program: Program[SettingsT], state: State) -> tuple[State, Stretch]:
+    """Report what the updates since the last report did, and begin a new stretch."""
+    finite = program.ensemble.finite(program.ensemble.parameters(state.ensemble))
+    record, stretch = end_stretch(state.record, state.counts, finite)
+    selected = record.without_dead_partner(state.selected, 2)
+    return state._replace(selected=selected, record=record, counts=UpdateCounts.none()), stretch

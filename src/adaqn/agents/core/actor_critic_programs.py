@@ -1,0 +1,65 @@
+"""The compiled functions of algorithms with an actor: an update and the next actions in one dispatch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import jax
+from jax import Array
+
+from adaqn.agents.core.actor_critic_learning import Program, report_stretch
+from adaqn.agents.protocol import Operation
+from adaqn.compilation import transition
+from adaqn.replay.protocol import Batch
+
+
+class Functions(NamedTuple):
+    """The pure functions of one family. Hashable."""
+
+    start: Callable[..., Any]  # (program, members, discounts [K], seed) -> state
+    update_critics: Callable[..., Any]  # (program, state, batch, draws) -> state
+    update_actor: Callable[..., Any]  # (program, state, observation, draws, ε_b) -> state
+    act: Callable[..., Any]  # (program, state, observations [n, ...], noise [n, A]) -> actions [n, A]
+    mode: Callable[..., Any]  # (program, state, observations) -> actions without noise
+
+
+class ActorCriticPrograms(NamedTuple):
+    """The same functions, compiled for one ensemble and actor."""
+
+    act: Any  # (state, observations [n, ...], noise [n, A]) -> actions [n, A]
+    mode: Any  # (state, observations) -> actions
+    update: dict[Operation, Any]  # (state, batch, draws, ε_b) -> state
+    update_and_act: dict[Operation, Any]  # (state, batch, draws, ε_b, observations, noise) -> (state, actions)
+    report_stretch: Any  # (state) -> (state, stretch)
+
+
+@lru_cache(maxsize=32)
+def compiled_programs(family: Functions, program: Program[Any]) -> ActorCriticPrograms:
+    """The programs; the same object for equal architectures and settings."""
+
+    def update(state: Any, batch: Batch[Array], draws: Any, epsilon: Array, actor: bool) -> Any:
+        state = family.update_critics(program, state, batch, draws)
+        return family.update_actor(program, state, batch.observation, draws, epsilon) if actor else state
+
+    def updating(actor: bool) -> Any:
+        return transition(lambda s, b, d, e: update(s, b, d, e, actor))
+
+    def updating_and_acting(actor: bool) -> Any:
+        def both(
+            state: Any, batch: Batch[Array], draws: Any, epsilon: Array, observations: Array, noise: Array
+        ) -> tuple[Any, Array]:
+            state = update(state, batch, draws, epsilon, actor)
+            return state, family.act(program, state, observations, noise)
+
+        return transition(both)
+
+    with_actor = {Operation.UPDATE: False, Operation.ACTOR_UPDATE: True}
+    return ActorCriticPrograms(
+        act=jax.jit(lambda s, o, n: family.act(program, s, o, n)),
+        mode=jax.jit(lambda s, o: family.mode(program, s, o)),
+        update={operation: updating(actor) for operation, actor in with_actor.items()},
+        update_and_act={operation: updating_and_acting(actor) for operation, actor in with_actor.items()},
+        report_stretch=transition(lambda s: report_stretch(program, s)),
+    )

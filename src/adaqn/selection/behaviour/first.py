@@ -1,0 +1,14 @@
+"""The first members, in their order: TD3 trains its actor against the first of its two critics."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+from jax import Array
+
+from adaqn.selection.types import Selection
+
+
+def draw(uniforms: Array, epsilon: Array, losses: Array, alive: Array, target: Selection) -> Array:
+    """The first living members, whatever their losses; ε_b plays no part."""
+    del uniforms, epsilon, losses
+    return jnp.argsort(~alive, stable=True)[: target.members.shape[0]].astype(jnp.int32)
