@@ -24,7 +24,6 @@ _INSTEAD = {
     "max_grad_norm": "leave it out, because gradients are not clipped",
     "replay_buffer_class": "leave it out; the replay buffer follows from the observations",
     "replay_buffer_kwargs": "leave it out; the replay buffer has buffer_size= and n_steps= as its only settings",
-    "action_noise": "leave it out; DQN explores with exploration_initial_eps=, SAC by its entropy, see ent_coef=",
     "use_sde": "leave it out; there is no state-dependent exploration",
     "use_sde_at_warmup": "leave it out; there is no state-dependent exploration",
     "sde_sample_freq": "leave it out; there is no state-dependent exploration",
@@ -34,6 +33,7 @@ _INSTEAD = {
 }
 # The same for arguments that only one of the families has.
 _INSTEAD_UNLESS_SETTING = {
+    "action_noise": "leave it out; DQN explores with exploration_initial_eps=, SAC by its entropy, see ent_coef=",
     "tau": "leave it out; the target network is replaced as a whole every target_update_interval steps",
     "target_update_interval": "leave it out; target critics follow at every update at the rate tau=",
     "ent_coef": "leave it out; only the SAC family has an entropy coefficient",
