@@ -39,7 +39,7 @@ class ExportedPolicy:
         self._layers = [(arrays[f"kernel_{i}"], arrays[f"bias_{i}"]) for i in range(len(arrays) // 2)]
         self._strides = [int(stride) for stride in meta["strides"]]  # of each convolution
         self._same = {"same": True, "valid": False}[meta["padding"]]
-        self._decide, outputs = {"greedy": _greedy, "tanh-gaussian": _tanh, "tanh": _tanh}[meta["kind"]](meta["action"])
+        self._decide, outputs = KINDS[meta["kind"]](meta["action"])
         _require_fit(self.observation_shape, self._layers, self._strides, self._same, outputs)
         if not all(np.isfinite(array).all() for array in arrays.values()):
             raise ValueError("weights that are not finite")
@@ -80,7 +80,7 @@ class ExportedPolicy:
         return actions[0] if single else actions
 
     def outputs(self, observations: np.ndarray) -> np.ndarray:
-        """What the network says: the value of each action, or means and log deviations. [B, ...] -> [B, outputs]"""
+        """What the network says: values of actions, means and log deviations, or actions. [B, ...] -> [B, outputs]"""
         x = self._numbers(observations).astype(np.float32, copy=False)
         if self._scale != 1.0:
             x = x * self._scale
@@ -171,7 +171,7 @@ def _greedy(action: dict[str, Any]) -> tuple[Callable[[np.ndarray], np.ndarray],
 
 
 def _tanh(action: dict[str, Any]) -> tuple[Callable[[np.ndarray], np.ndarray], int]:
-    """The tanh of the first outputs, which are means or actions, from [-1, 1] to the limits of the space."""
+    """The tanh of the outputs, or of the first of them, from [-1, 1] to the limits of the space."""
     dtype = np.dtype(action["dtype"])
     low, high = np.asarray(action["low"], dtype), np.asarray(action["high"], dtype)
     if dtype.kind != "f" or low.ndim != 1 or low.shape != high.shape or not np.isfinite([low, high]).all():
@@ -182,7 +182,21 @@ def _tanh(action: dict[str, Any]) -> tuple[Callable[[np.ndarray], np.ndarray], i
         # Not low + share * (high - low), whose difference can overflow; and rounding must not lead out of the limits.
         return np.clip(share * high + (1.0 - share) * low, low, high).astype(dtype)
 
-    return decide, 2 * len(low)
+    return decide, len(low)
+
+
+def _tanh_gaussian(action: dict[str, Any]) -> tuple[Callable[[np.ndarray], np.ndarray], int]:
+    """The tanh of the means, which are the first half of the outputs."""
+    decide, dimensions = _tanh(action)
+    return decide, 2 * dimensions
+
+
+# How outputs become actions, and how many outputs there must be.
+KINDS: dict[str, Callable[[dict[str, Any]], tuple[Callable[[np.ndarray], np.ndarray], int | None]]] = {
+    "greedy": _greedy,
+    "tanh-gaussian": _tanh_gaussian,
+    "tanh": _tanh,
+}
 
 
 def _sigmoid(x: np.ndarray) -> np.ndarray:

@@ -28,6 +28,7 @@ from adaqn.training.observers import LATEST, Episode, Observer
 from adaqn.training.trainer import RECENT
 
 if TYPE_CHECKING:
+    from adaqn.hyperparameters import Hyperparameters
     from adaqn.training.trainer import Trainer
 
 REFRESH = 0.25  # seconds between two states of the live line
@@ -183,13 +184,21 @@ class ProgressLine(Observer):
 class DivergenceWarning(Observer):
     """Warns about a member that diverged where nothing else is shown of a run."""
 
+    def __init__(self) -> None:
+        self._members: tuple[Hyperparameters, ...] = ()  # until a generation is reported, those before it
+
+    def on_start(self, trainer: Trainer) -> None:
+        self._members = tuple(member.hyperparameters for member in trainer.report().members)
+
     def on_event(self, trainer: Trainer, event: Event) -> None:
         """Warn once about each."""
+        if isinstance(event, Generation):
+            self._members = tuple(member.hyperparameters for member in event.members)
         if isinstance(event, TargetUpdate):
             for member in event.newly_diverged:
-                hyperparameters = trainer.report().members[member].hyperparameters.to_dict()
                 warnings.warn(
-                    f"step {event.step}: member {member} diverged and no longer takes part: {hyperparameters}",
+                    f"step {event.step}: member {member} diverged and no longer takes part: "
+                    f"{self._members[member].to_dict()}",
                     RuntimeWarning,
                     stacklevel=2,
                 )
