@@ -81,7 +81,7 @@ class ExportedPolicy:
         return actions[0] if single else actions
 
     def outputs(self, observations: np.ndarray) -> np.ndarray:
-        """What the network says: the value of each action, or means and log deviations. [B, ...] -> [B, outputs]"""
+        """What the network says: values of actions, means and log deviations, or actions. [B, ...] -> [B, outputs]"""
         x = self._numbers(observations).astype(np.float32, copy=False)
         if self._scale != 1.0:
             x = x * self._scale

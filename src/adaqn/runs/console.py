@@ -30,13 +30,22 @@ class Memory(NamedTuple):
 class DivergenceWarning(Observer[RunView]):
     """Warns about a member that diverged where nothing else is shown of a run."""
 
+    def __init__(self) -> None:
+        self._members: tuple[Hyperparameters, ...] = ()  # until a generation is reported, those before it
+
+    def on_start(self, trainer: RunView) -> None:
+        """Know the members by what they are."""
+        self._members = tuple(member.hyperparameters for member in trainer.report().members)
+
     def on_event(self, trainer: RunView, event: Event) -> None:
         """Warn once about each."""
+        if isinstance(event, Generation):
+            self._members = tuple(member.hyperparameters for member in event.members)
         if isinstance(event, TargetUpdate):
             for member in event.newly_diverged:
-                hyperparameters = trainer.report().members[member].hyperparameters.to_dict()
                 warnings.warn(
-                    f"step {event.step}: member {member} diverged and no longer takes part: {hyperparameters}",
+                    f"step {event.step}: member {member} diverged and no longer takes part: "
+                    f"{self._members[member].to_dict()}",
                     RuntimeWarning,
                     stacklevel=2,
                 )

@@ -45,6 +45,7 @@ class ProgressRecorder(Observer[RunView]):
         self._stopwatch = stopwatch or Stopwatch()
         self._seen = 0  # the last step that was looked at
         self._logged = 0
+        self._opened = False
         self._start = (0, 0.0)  # step and time at which this process took over
 
     def on_start(self, trainer: RunView) -> None:
@@ -52,7 +53,7 @@ class ProgressRecorder(Observer[RunView]):
         step = trainer.clock.step
         self._seen = self._logged = step
         self._start = (step, self._stopwatch.elapsed)
-        self._tell(lambda sink: sink.open(step))
+        self._open(trainer)
         trainer.logger.reserve(self._metrics(trainer))
 
     def on_step(self, trainer: RunView) -> None:
@@ -70,16 +71,23 @@ class ProgressRecorder(Observer[RunView]):
                 "eval/mean_reward": event.mean,
                 "eval/mean_ep_length": event.mean_length,
             }
-            for sink in self._sinks:
-                sink.write(event.step, metrics)
+            self._open(trainer)
+            self._tell(lambda sink: sink.write(event.step, metrics))
 
     def on_finish(self, trainer: RunView) -> None:
         """Log the end, unless it was logged as a step."""
         if self._logged != trainer.clock.step or trainer.logger.waits:
             self._log(trainer)
 
+    def _open(self, trainer: RunView) -> None:
+        """Open the sinks, unless an evaluation that an interruption had put off was reported before the start."""
+        if not self._opened:
+            self._opened = True
+            self._tell(lambda sink: sink.open(trainer.clock.step))
+
     def on_close(self, trainer: RunView) -> None:
         """Close the sinks."""
+        self._opened = False
         self._tell(lambda sink: sink.close())
 
     def _log(self, trainer: RunView) -> None:

@@ -1,0 +1,224 @@
+"""A tiny agent and a tiny run of every registered algorithm, made from its registry entry alone.
+
+Nothing here names an algorithm: actions are of the kind that its agent accepts, its members are its own with small
+networks, and settings are made small by the names of their fields.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from adaqn.agents.core.population import Population
+from adaqn.agents.registry import Algorithm, algorithm, algorithm_names, base_names
+from adaqn.api import Model, model_class
+from adaqn.errors import UserError
+from adaqn.hyperparameters import Hyperparameters
+from adaqn.space import SearchSpace
+
+ENVIRONMENT = "Contract/Walk-v0"
+STEPS = 66
+WIDTHS = (8, 6, 8)  # of the members' networks: two groups, of which one has a member between those of the other
+N_ENVS = 2
+
+# The ring is written over, all that is due comes due several times, and several operations are due at once. Compiled
+# functions depend on the batch, on τ and on the entropy's coefficient, so these are such that one can learn with them.
+SMALL: dict[str, Any] = {
+    "gamma": 0.8,
+    "learning_starts": 8,
+    "buffer_size": 40,
+    "batch_size": 16,
+    "train_freq": 2,
+    "gradient_steps": 2,
+    "n_steps": 1,
+    "target_update_interval": 6,
+    "selection_interval": 6,
+    "exploration_steps": 30,
+    "epoch_steps": 9,
+    "trial_steps": 18,
+    "min_trial_steps": 12,
+    "max_trial_steps": 24,
+    "eta": 2,
+    "tau": 0.1,
+    "ent_coef": 0.0,
+    "actor_hidden": "8",
+    "actor_learning_rate": 0.01,
+}
+OF_GENERATIONS: dict[str, Any] = {"population": 3, "generation_interval": 18}
+SPACE: dict[str, Any] = {
+    "activation": ["relu"],
+    "optimizer": ["adam"],
+    "loss": ["l2", "huber"],
+    "learning_rate": [1e-3, 1e-2],
+    "hidden": {"layers": [1, 1], "neurons": [WIDTHS[0], WIDTHS[0]]},
+}
+
+
+class Walk(gymnasium.Env[np.ndarray, Any]):
+    """A noisy walk away from 0, which ends at a distance of 1, or after nine steps. Its spaces are those of a probe."""
+
+    observation_space = spaces.Box(-1.0, 1.0, (1,), np.float32)
+
+    def __init__(self, continuous: bool = False) -> None:
+        self.continuous = continuous
+        # Limits of which neither is -1 or 1, which are those that agents act within.
+        box = spaces.Box(np.array([-0.5], np.float32), np.array([2.0], np.float32))
+        self.action_space = box if continuous else spaces.Discrete(2)
+        self._place, self._steps = 0.0, 0
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[np.ndarray, dict[str, Any]]:
+        super().reset(seed=seed)
+        self._place, self._steps = self.np_random.uniform(-0.5, 0.5), 0
+        return self._seen(), {}
+
+    def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        push = float(action[0]) - 0.5 if self.continuous else float(action) - 0.5
+        self._place += 0.4 * push + 0.2 * self.np_random.standard_normal()
+        self._steps += 1
+        return self._seen(), 1.0 - abs(self._place), abs(self._place) > 1.0, self._steps == 9, {}
+
+    def _seen(self) -> np.ndarray:
+        return np.array([np.clip(self._place, -1.0, 1.0)], np.float32)
+
+
+if ENVIRONMENT not in gymnasium.registry:
+    gymnasium.register(ENVIRONMENT, entry_point=Walk)
+
+
+@dataclass(frozen=True)
+class Case:
+    """An algorithm as it is, a search over another base, or one that can move through a space and does so."""
+
+    name: str
+    base: str | None = None
+    moves: bool = False
+
+    def __str__(self) -> str:
+        return self.name + (f"-{self.base}" if self.base else "") + ("-in-a-space" if self.moves else "")
+
+    @property
+    def entry(self) -> Algorithm:
+        return algorithm(self.name, self.base)
+
+    @property
+    def in_space(self) -> bool:
+        """Whether it is given a space."""
+        return self.moves or self.entry.space == "required"
+
+    @property
+    def tries(self) -> bool:
+        """Whether it is a search, whose trials have one kind of member each."""
+        return self.entry.base is not None
+
+    @property
+    def ensemble(self) -> bool:
+        """Whether it trains members that can differ."""
+        return not self.tries and self.entry.copies is None
+
+    @property
+    def continuous(self) -> bool:
+        """The kind of actions that it accepts."""
+        return _is_continuous(self)
+
+    @property
+    def size(self) -> int:
+        """How many members it is given."""
+        return self.entry.copies or max(3, self.entry.least)
+
+    def small(self, changes: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Settings for a tiny run: those that it has of all that can be made small."""
+        names = {item.name: item.default for item in dataclasses.fields(self.entry.settings)}
+        wanted = {**SMALL, **(OF_GENERATIONS if self.in_space and not self.tries else {}), **(changes or {})}
+        given = {name: value for name, value in wanted.items() if name in names}
+        known = {*SMALL, *OF_GENERATIONS, *given}
+        # A count that nothing is known of, and that is as large as those of real runs.
+        unknown = {n: 12 for n, d in names.items() if n not in known and type(d) is int and d > 100}
+        return {**given, **unknown, **self.entry.overrides}
+
+    def members(self, member: Hyperparameters | None = None) -> tuple[Hyperparameters, ...]:
+        """Its own members with small networks, or so many like this one; none where they are drawn from a space."""
+        if self.in_space and (member is None or self.tries):
+            return ()
+        own = self.entry.members(Walk.observation_space.shape) or (Hyperparameters(),)
+        like = [own[k % len(own)] if member is None else member for k in range(self.size)]
+        if self.entry.copies is not None:
+            like = like[:1] * self.entry.copies
+        if member is not None:
+            return tuple(like)
+        widths = [WIDTHS[0 if self.entry.copies else k % len(WIDTHS)] for k in range(self.size)]
+        return tuple(each.replace(hidden=(width,), convolutions=()) for each, width in zip(like, widths, strict=True))
+
+    def space(self, changes: Mapping[str, Any] | None = None) -> SearchSpace | None:
+        return SearchSpace.from_dict({**SPACE, **(changes or {})}) if self.in_space else None
+
+    def model(self, **given: Any) -> Model:
+        """A tiny agent in the walk, in several if it can be; `given` are arguments of the model, or settings."""
+        settings = self.small({n: v for n, v in given.items() if n not in _ARGUMENTS})
+        arguments: dict[str, Any] = {
+            "env": ENVIRONMENT,
+            "env_kwargs": {"continuous": self.continuous},
+            "members": self.members() or None,
+            "space": self.space(),
+            "base": self.base,
+            "n_envs": 1 if self.entry.one_environment else N_ENVS,
+            **{n: v for n, v in given.items() if n in _ARGUMENTS},
+        }
+        return model_class(self.name)(**arguments, **settings)
+
+
+_ARGUMENTS = ("env", "env_kwargs", "members", "space", "base", "seed", "n_envs")
+
+
+@cache
+def _is_continuous(case: Case) -> bool:
+    accepted = [kind for kind, actions in _ACTIONS.items() if _accepts(case, actions)]
+    assert len(accepted) == 1, f"{case} accepts {accepted or 'no'} actions"
+    return accepted == ["continuous"]
+
+
+_ACTIONS = {"continuous": spaces.Box(-1.0, 1.0, (1,)), "discrete": spaces.Discrete(2)}
+
+
+def _accepts(case: Case, actions: gymnasium.Space[Any]) -> bool:
+    """Whether an agent for such actions can be made."""
+    entry, settings = case.entry, case.entry.configure(case.small())
+    given = Population(case.members(), case.space())
+    population = entry.population(given, settings, 0, lambda: Walk.observation_space.shape)
+    try:
+        entry.make(settings, population, Walk.observation_space, actions)
+    except UserError as error:
+        assert "action" in str(error), error
+        return False
+    return True
+
+
+@cache
+def cases() -> tuple[Case, ...]:
+    """Every algorithm that is registered, those of other packages included."""
+    return tuple(Case(name) for name in algorithm_names())
+
+
+@cache
+def variants() -> tuple[Case, ...]:
+    """Searches over the other bases, and algorithms in a space that they can do without."""
+    entries = [case.entry for case in cases()]
+    named = list(zip(cases(), entries, strict=True))
+    searches = [Case(case.name, base) for case, entry in named if entry.over for base in base_names()]
+    return (
+        *(case for case in searches if case.entry.base != algorithm(case.name).base),
+        *(Case(case.name, moves=True) for case, entry in named if entry.space == "optional"),
+    )
+
+
+def every(*, more: bool = True) -> list[Any]:
+    """The cases as parameters of a test; the variants among them are thorough ones."""
+    thorough = [pytest.param(case, marks=pytest.mark.thorough, id=str(case)) for case in variants() if more]
+    return [*(pytest.param(case, id=str(case)) for case in cases()), *thorough]

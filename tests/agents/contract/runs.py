@@ -1,0 +1,121 @@
+"""Tiny runs that are written down: what they did, the files they wrote, and the state they ended with."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from adaqn.agents.events import Event
+from adaqn.api import Model
+from adaqn.runs.directory import EXACT_FILES
+from adaqn.training.base_callback import BaseCallback
+from adaqn.training.trainer import Trainer
+from tests.agents.contract.cases import STEPS, Case
+
+
+class Diary(BaseCallback):
+    """Writes down the actions, the events, and one moment for every operation and for every step.
+
+    Handed from one part of a run to the next, it goes on where it was. It interrupts the run at the given moments:
+    after the operation that is under way, or after the step.
+    """
+
+    def __init__(self, interruptions: Sequence[int] = ()) -> None:
+        super().__init__()
+        self.interruptions = frozenset(interruptions)
+        self.moments: list[tuple[str, int]] = []
+        self.actions: list[list[Any]] = []
+        self.events: list[Event] = []
+
+    def _on_training_start(self) -> None:
+        trainer, agent = self.trainer, self.trainer.agent
+        update, perform = agent.update, agent.perform
+
+        def noted_update(state: Any, operation: Any, batch: Any, clock: Any, rng: Any, act_on: Any = None) -> Any:
+            self._note(trainer, operation.name)
+            return update(state, operation, batch, clock, rng, act_on)
+
+        def noted_perform(state: Any, operation: Any, clock: Any, rng: Any) -> Any:
+            self._note(trainer, operation.name)
+            return perform(state, operation, clock, rng)
+
+        agent.update, agent.perform = noted_update, noted_perform  # of this object only
+
+    def _on_step(self) -> bool:
+        assert self.trainer.transitions is not None
+        self.actions.append(self.trainer.transitions.action.tolist())
+        self._note(self.trainer, "step")
+        return True
+
+    def _on_event(self, event: Event) -> None:
+        self.events.append(event)
+
+    def _note(self, trainer: Trainer, what: str) -> None:
+        if len(self.moments) in self.interruptions:
+            trainer.interrupt("SIGTERM")
+        self.moments.append((what, trainer.clock.step))
+
+    def in_the_midst(self) -> list[int]:
+        """The moments of operations after which two others are still due, so that an interruption leaves one."""
+        steps = [step for _, step in self.moments]
+        names = [name for name, _ in self.moments]
+        return [m for m in range(len(steps) - 2) if "step" not in names[m : m + 3] and steps[m] == steps[m + 2]]
+
+
+@dataclass
+class WholeRun:
+    """A run from its first step to its last."""
+
+    model: Model
+    diary: Diary
+    directory: Path
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """All that the run is at its end, in a form that compares bit for bit."""
+        return contents(self.model.trainer)
+
+    @property
+    def files(self) -> dict[str, bytes]:
+        """The files that are the same to the byte for the same configuration and seed, as far as it has them."""
+        return {name: (self.directory / name).read_bytes() for name in EXACT_FILES if (self.directory / name).exists()}
+
+
+def contents(trainer: Trainer) -> dict[str, Any]:
+    """Agent, replay buffer, generators, clock and the place in the environments, bit for bit."""
+    snapshot, replay = trainer.snapshot(), trainer.replay
+    arrays = snapshot.arrays | {f"replay/{n}": a for n, a in replay.rows(replay.oldest, replay.added).items()}
+    of_arrays = {name: (array.dtype, array.shape, array.tobytes()) for name, array in arrays.items()}
+    return of_arrays | {"meta": json.dumps(snapshot.meta)}
+
+
+def whole_run(case: Case, directory: Path, **given: Any) -> WholeRun:
+    """A run that nothing disturbs."""
+    model, diary = case.model(**given), Diary()
+    model.learn(STEPS, diary, run_dir=directory)
+    return WholeRun(model, diary, directory)
+
+
+def interrupted_run(case: Case, directory: Path, moments: Sequence[int], **given: Any) -> tuple[WholeRun, list[bool]]:
+    """The same, interrupted at these moments and each time resumed; and whether operations were left pending."""
+    diary, left = Diary(moments), []
+    with contextlib.suppress(SystemExit):
+        case.model(**given).learn(STEPS, diary, run_dir=directory)
+    while not (directory / "summary.json").exists():
+        left.append(bool(diary.trainer.pending))
+        with contextlib.suppress(SystemExit):
+            Model.resume(directory, callback=diary)
+    model = diary.model
+    assert isinstance(model, Model)
+    return WholeRun(model, diary, directory), left
+
+
+def observations(count: int = 16) -> np.ndarray:
+    """Some that the walk could show."""
+    return np.random.default_rng(7).uniform(-1.0, 1.0, (count, 1)).astype(np.float32)
