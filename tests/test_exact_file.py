@@ -125,6 +125,10 @@ def test_what_happened_to_it_meanwhile_is_noticed_by_a_checkpoint(
     change(file.path)
     if closed and change is replace:  # by the same, and nobody was writing
         file.sync()
+        before = file.path.read_bytes()
+        file.append("more\n")
+        assert file.path.read_bytes() == before + b"more\n"
+        file.close()
         return
     left = {path: path.read_bytes() for path in file.path.parent.iterdir()}
     with pytest.raises((CheckpointError, UserError), match=None if closed else sentence):

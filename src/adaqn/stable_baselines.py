@@ -14,7 +14,7 @@ _POLICIES = ("MlpPolicy", "CnnPolicy", "MultiInputPolicy")
 
 # What to write instead; `{given}` is the value that was passed.
 _INSTEAD = {
-    "verbose": "pass progress_bar=True to learn, or train on the command line, which shows more",
+    "verbose": "pass progress_bar=True to learn, or console=True, which shows more",
     "tensorboard_log": "pass run_dir={given} to learn, which writes its tensorboard/ there",
     "device": "JAX chooses the device; the environment variable JAX_PLATFORMS=cpu or cuda decides otherwise",
     "exploration_fraction": "ε decays over a number of steps; for {given} of 100_000 steps, write "

@@ -188,7 +188,8 @@ def test_signals_leave_a_resumable_run(number: signal.Signals, tmp_path: Path) -
     # Some rows of target updates are there: it is in the middle of learning.
     deadline = time.monotonic() + 120
     selection = run_dir / "selection.csv"
-    while not (selection.exists() and selection.read_text().count("\n") > 8) and time.monotonic() < deadline:
+    while not (selection.exists() and selection.read_text().count("\n") > 8):
+        assert time.monotonic() < deadline and process.poll() is None, "it never began to learn"
         time.sleep(0.01)
     os.kill(process.pid, number)
     output, _ = process.communicate(timeout=120)

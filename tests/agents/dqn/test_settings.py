@@ -88,6 +88,12 @@ def test_an_unknown_algorithm_or_setting_is_told() -> None:
 
 
 def test_every_setting_says_what_it_is() -> None:
+    assert "adadqn" in algorithm_names()
     for name in algorithm_names():
         fields: dict[str, Any] = algorithm(name).settings.__dataclass_fields__
-        assert all(len(field.metadata["help"]) > 10 for field in fields.values()), name
+        texts = {setting: field.metadata["help"].partition(" (default")[0] for setting, field in fields.items()}
+        assert "gamma" in texts
+        for setting, text in texts.items():
+            words = text.lower().split()
+            assert len(words) >= 2 and words != setting.split("_"), f"{setting} of {name} says only {text!r}"
+        assert len(set(texts.values())) == len(texts), f"two settings of {name} say the same"

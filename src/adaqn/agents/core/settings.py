@@ -89,9 +89,9 @@ class SelectionSettings(EvolutionSettings):
     behaviour_initial_eps: float = setting(
         1.0, "probability that any member acts, not the target member, at the start", between(0.0, 1.0)
     )
-    behaviour_final_eps: float = setting(0.01, "the same in the end", between(0.0, 1.0))
+    behaviour_final_eps: float = setting(0.01, "probability that any member acts, in the end", between(0.0, 1.0))
     behaviour_steps: int | None = setting(
-        None, "steps over which it decays (default: until the end of the run)", optional(at_least(0))
+        None, "steps over which behaviour_eps decays (default: until the end of the run)", optional(at_least(0))
     )
     selection: str = named("lowest", "rule for the target member", target_rules)
     selection_temperature: float = setting(

@@ -18,7 +18,7 @@ class PlainDQNSettings(Settings):
     )
     exploration_initial_eps: float = setting(1.0, "probability of a random action at the start", between(0.0, 1.0))
     exploration_final_eps: float = setting(0.01, "probability of a random action in the end", between(0.0, 1.0))
-    exploration_steps: int = setting(5_000, "steps over which it decays", at_least(0))
+    exploration_steps: int = setting(5_000, "steps over which exploration_eps decays", at_least(0))
     double_q: bool = setting(
         False, "let the target member's online network choose the action whose target value is used", flag
     )
