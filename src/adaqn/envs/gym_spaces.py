@@ -1,4 +1,4 @@
-"""Which spaces can be learned from: a check returns the space with its type, or says what is wrong."""
+"""Which of Gymnasium's spaces can be learned from: a check returns the space with its type, or says what is wrong."""
 
 from __future__ import annotations
 

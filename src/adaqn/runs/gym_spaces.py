@@ -1,4 +1,4 @@
-"""The spaces of an environment as JSON: what a saved agent must fit."""
+"""The observation and action spaces of an environment as JSON: what a saved agent must fit."""
 
 from __future__ import annotations
 
