@@ -122,6 +122,12 @@ def test_a_signal_that_comes_when_the_run_is_over_changes_nothing(
     assert isinstance(left.value.__cause__, RunInterrupted) and left.value.__cause__.finished
 
 
+def test_who_interrupts_a_run_may_say_why() -> None:
+    with pytest.raises(SystemExit) as left:
+        agent().learn(100, lambda trainer: trainer.interrupt("the moon") if trainer.clock.step == 70 else None)
+    assert left.value.code == 143 and str(left.value.__cause__) == "interrupted by the moon at step 70"
+
+
 @pytest.mark.parametrize(("number", "kind"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, SystemExit)])
 def test_why_learn_was_left_is_the_cause(number: signal.Signals, kind: type[BaseException]) -> None:
     def callback(trainer: Any) -> None:

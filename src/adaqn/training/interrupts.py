@@ -15,7 +15,8 @@ class RunInterrupted(Exception):
 
     def __init__(self, reason: str, step: int, finished: bool) -> None:
         super().__init__(f"interrupted by {reason} at step {step}")
-        self.signal = signal.Signals[reason]
+        # Whoever calls `trainer.interrupt` may give another reason; the program ends as if it had been asked to.
+        self.signal = signal.Signals.__members__.get(reason, signal.SIGTERM)
         self.finished = finished  # the signal came when the run was over: there is nothing to resume
 
 
