@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from rich.console import Console
 
-from adaqn.agents.events import Event, PolicyEvaluation, TargetUpdate
+from adaqn.agents.events import Event, Generation, PolicyEvaluation, TargetUpdate
 from adaqn.runs.progress_line import ProgressLine, duration_label, mean_return, standard_console
 from adaqn.runs.reading import EVALUATION, BestModel
 from adaqn.runs.standings import HistoryRecorder, acting_returns
