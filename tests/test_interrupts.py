@@ -146,4 +146,4 @@ def test_the_command_line_says_how_to_resume(
     run_dir = tmp_path / "run"
     arguments = ["--env", "CartPole-v1", "--steps", "240", "--learning-starts", "50", "--grid", "hidden=8"]
     assert main(["train", "--quiet", *arguments, "--eval-interval", "70", "--run-dir", str(run_dir)]) == 143
-    assert capsys.readouterr().out == f"interrupted by SIGTERM at step 130; go on with: adaqn resume {run_dir}\n"
+    assert capsys.readouterr().out == f"interrupted by SIGTERM at step 130; continue with: adaqn resume {run_dir}\n"

@@ -29,7 +29,7 @@ from adaqn.runs.directory import RunDirectory
 from adaqn.runs.gym_spaces import check_same_spaces, describe_spaces, gym_spaces_from
 from adaqn.runs.session import Output, RunSession, evaluation_callbacks
 from adaqn.signatures import signature_of
-from adaqn.snapshot import reading
+from adaqn.snapshot import reading, require_plausible_size
 from adaqn.space import SearchSpace, named_spaces
 from adaqn.stable_baselines import hyperparameters_from, refuse_foreign, refuse_policy_name, with_hyperparameters
 from adaqn.training.callbacks import BaseCallback, as_callback
@@ -295,6 +295,7 @@ class Model(TrainedPolicy):
                 raise UserError(f"{file} holds a {algo} agent, which {cls.__name__}.load does not read")
             model = _without_environment(str(file), meta["config"], meta["spaces"], stored.nbytes, env, trust_env)
             agent, trainer = model._trainer.agent, model._trainer
+            require_plausible_size(str(file), stored.nbytes, agent.saved_bytes(meta["agent"]))
             trainer.state = agent.from_arrays(stored.arrays(), meta["agent"])
             if not np.isfinite(agent.policy_weights(trainer.state).parameters).all():
                 raise CheckpointError(f"{file} holds a policy with parameters that are not finite, which cannot act")

@@ -39,8 +39,9 @@ def test_every_preset_loads_and_repeats_itself(name: str) -> None:
     assert (config.env, config.steps, config.algo) == (values["env"], values["steps"], values["algo"])
 
 
-def test_the_sixteen_sets_of_mujoco_are_the_product() -> None:
-    config = config_of("mujoco")
+@pytest.mark.parametrize("name", ["mujoco", "mujoco-td3"])
+def test_the_sixteen_sets_of_mujoco_are_the_product(name: str) -> None:
+    config = config_of(name)
     expected = {
         CRITIC.replace(hidden=hidden, learning_rate=rate, optimizer=optimizer, activation=activation)
         for hidden, rate, optimizer, activation in itertools.product(
@@ -105,7 +106,7 @@ def test_what_lunar_lander_has() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["lunar-lander", "atari-activations", "atari-architectures", "atari-adam-epsilons", "mujoco"]
+    "name", ["lunar-lander", "atari-activations", "atari-architectures", "atari-adam-epsilons", "mujoco", "mujoco-td3"]
 )
 def test_where_members_stay_the_behaviour_member_is_drawn_until_the_end(name: str) -> None:
     s = config_of(name).settings
@@ -132,6 +133,7 @@ def test_every_preset_says_what_is_the_papers_the_authors_codes_and_ours(name: s
         ("mujoco-optimizers", "Adam as the third"),
         ("mujoco-learning-rates", "1e-4 and 5e-4"),
         ("mujoco", "steps (the text does not give the length)"),
+        ("mujoco-td3", "AdaTD3 itself, which the paper does not have; TD3's delay and noise"),
     ],
 )
 def test_what_was_inferred_is_not_called_the_papers(name: str, ours: str) -> None:
@@ -143,9 +145,17 @@ def test_what_was_inferred_is_not_called_the_papers(name: str, ours: str) -> Non
 def test_what_all_of_mujoco_shares(name: str) -> None:
     s = config_of(name).settings
     assert (s.gamma, s.learning_starts, s.buffer_size, s.batch_size) == (0.99, 5_000, 1_000_000, 256)
-    assert (s.tau, s.gradient_steps, s.train_freq, s.policy_delay) == (0.005, 1, 1, 1)
+    assert (s.tau, s.gradient_steps, s.train_freq) == (0.005, 1, 1)
+    assert s.policy_delay == (2 if name == "mujoco-td3" else 1)
     assert s.actor == CRITIC
     assert (s.behaviour_initial_eps, s.behaviour_final_eps, s.behaviour_steps) == (1.0, 0.01, None)
+
+
+def test_td3_on_mujoco_has_the_noise_of_its_authors() -> None:
+    config = config_of("mujoco-td3")
+    s = config.settings
+    assert (config.algo, config.steps) == ("adatd3", config_of("mujoco").steps)
+    assert (s.action_noise, s.target_policy_noise, s.target_noise_clip) == (0.1, 0.2, 0.5)
 
 
 @pytest.mark.parametrize(

@@ -142,3 +142,16 @@ def test_inverse_loss_is_sound_for_the_smallest_and_the_largest_numbers_that_are
         uniforms = jnp.asarray([0.5, *numbers])
         (member,) = behaviour_rule("inverse_loss")(uniforms, jnp.float32(0.0), losses, alive, selection(3))
         assert int(member) == int(np.argmax(numbers[:3]))
+
+
+@pytest.mark.parametrize(
+    ("alive", "one", "two"),
+    [([True] * 4, [0], [0, 1]), ([False, True, True, True], [1], [1, 2]), ([True, False, False, True], [0], [0, 3])],
+)
+def test_first_is_the_first_living_members_whatever_is_drawn(alive: list[bool], one: list[int], two: list[int]) -> None:
+    uniforms = jnp.asarray([0.0, 0.1, 0.9, 0.5, 0.7])
+    losses = jnp.asarray([5.0, 1.0, 2.0, jnp.inf])
+    for target, expected in ((selection(2), one), (selection(3, 1), two)):
+        for epsilon in (0.0, 1.0):
+            drawn = behaviour_rule("first")(uniforms, jnp.float32(epsilon), losses, jnp.asarray(alive), target)
+            assert drawn.tolist() == expected

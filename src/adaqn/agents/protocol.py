@@ -161,6 +161,10 @@ class Agent(Protocol[State]):
         """All of the state as named arrays and JSON."""
         ...
 
+    def saved_bytes(self, meta: Json) -> int:
+        """The size of the parameters that `to_arrays` with this JSON has arrays for, besides all else."""
+        ...
+
     def from_arrays(self, arrays: Arrays, meta: Json) -> State:
         """The inverse of `to_arrays`."""
         ...

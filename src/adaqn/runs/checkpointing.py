@@ -170,9 +170,10 @@ class Checkpointer(Observer["Trainer"]):
         try:
             file.sync()
         except CheckpointError as error:
-            kept = "no checkpoint was written yet"
-            if self._saved is not None:
-                where = shlex.quote(str(self._directory.path))
+            kept, where = "no checkpoint was written yet", shlex.quote(str(self._directory.path))
+            if not self._directory.config.is_file():
+                kept = f"the run directory {where} is gone"
+            elif self._saved is not None:
                 kept = (
                     f"the checkpoint of step {self._saved} is kept: put the file back as it was, and "
                     f"`adaqn resume {where}` goes on from there"

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from rich.console import Console
 
 from adaqn.agents.events import Event, Generation, PolicyEvaluation, TargetUpdate
+from adaqn.hyperparameters import Hyperparameters
 from adaqn.runs.progress_line import ProgressLine, duration_label, mean_return, standard_console
 from adaqn.runs.reading import EVALUATION, BestModel
 from adaqn.runs.standings import HistoryRecorder, acting_returns

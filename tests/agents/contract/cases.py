@@ -18,6 +18,7 @@ import pytest
 from gymnasium import spaces
 
 from adaqn.agents.core.population import Population
+from adaqn.agents.core.settings import EVOLUTION_NAMES
 from adaqn.agents.registry import Algorithm, algorithm, algorithm_names, base_names
 from adaqn.api import Model, model_class
 from adaqn.errors import UserError
@@ -26,6 +27,7 @@ from adaqn.space import SearchSpace
 
 ENVIRONMENT = "Contract/Walk-v0"
 STEPS = 66
+ACTIVATION = "tanh"  # so few units of another kind may all die
 WIDTHS = (8, 6, 8)  # of the members' networks: two groups, of which one has a member between those of the other
 N_ENVS = 2
 
@@ -50,11 +52,12 @@ SMALL: dict[str, Any] = {
     "tau": 0.1,
     "ent_coef": 0.0,
     "actor_hidden": "8",
+    "actor_activation": ACTIVATION,
     "actor_learning_rate": 0.01,
 }
 OF_GENERATIONS: dict[str, Any] = {"population": 3, "generation_interval": 18}
 SPACE: dict[str, Any] = {
-    "activation": ["relu"],
+    "activation": [ACTIVATION],
     "optimizer": ["adam"],
     "loss": ["l2", "huber"],
     "learning_rate": [1e-3, 1e-2],
@@ -136,25 +139,24 @@ class Case:
     def small(self, changes: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Settings for a tiny run: those that it has of all that can be made small."""
         names = {item.name: item.default for item in dataclasses.fields(self.entry.settings)}
-        wanted = {**SMALL, **(OF_GENERATIONS if self.in_space and not self.tries else {}), **(changes or {})}
-        given = {name: value for name, value in wanted.items() if name in names}
+        wanted = {**SMALL, **OF_GENERATIONS, **(changes or {})}
+        without = () if self.in_space else EVOLUTION_NAMES
+        given = {name: value for name, value in wanted.items() if name in names and name not in without}
         known = {*SMALL, *OF_GENERATIONS, *given}
         # A count that nothing is known of, and that is as large as those of real runs.
         unknown = {n: 12 for n, d in names.items() if n not in known and type(d) is int and d > 100}
         return {**given, **unknown, **self.entry.overrides}
 
-    def members(self, member: Hyperparameters | None = None) -> tuple[Hyperparameters, ...]:
-        """Its own members with small networks, or so many like this one; none where they are drawn from a space."""
-        if self.in_space and (member is None or self.tries):
+    def members(self, **changes: Any) -> tuple[Hyperparameters, ...]:
+        """Its own members with small networks and these changes; none where they are drawn from a space."""
+        if self.in_space:
             return ()
-        own = self.entry.members(Walk.observation_space.shape) or (Hyperparameters(),)
-        like = [own[k % len(own)] if member is None else member for k in range(self.size)]
+        own = self.entry.members(Walk.observation_space.shape)
+        changes = {"convolutions": (), "activation": ACTIVATION, **changes}
         if self.entry.copies is not None:
-            like = like[:1] * self.entry.copies
-        if member is not None:
-            return tuple(like)
-        widths = [WIDTHS[0 if self.entry.copies else k % len(WIDTHS)] for k in range(self.size)]
-        return tuple(each.replace(hidden=(width,), convolutions=()) for each, width in zip(like, widths, strict=True))
+            return (own[0].replace(hidden=WIDTHS[:1], **changes),) * self.entry.copies
+        widths = [(WIDTHS[k % len(WIDTHS)],) for k in range(self.size)]
+        return tuple(own[k % len(own)].replace(hidden=width, **changes) for k, width in enumerate(widths))
 
     def space(self, changes: Mapping[str, Any] | None = None) -> SearchSpace | None:
         return SearchSpace.from_dict({**SPACE, **(changes or {})}) if self.in_space else None

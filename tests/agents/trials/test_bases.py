@@ -20,6 +20,7 @@ from adaqn.agents.events import TrialEnd, TrialStart
 from adaqn.agents.protocol import Clock, Operation
 from adaqn.agents.registry import algorithm, base_names
 from adaqn.agents.sac.settings import PlainSACSettings, SACSettings
+from adaqn.agents.td3 import PlainTD3Settings, TD3Settings
 from adaqn.agents.trials.settings import settings_of_one_trial
 from adaqn.envs.environments import Environments
 from adaqn.errors import UserError
@@ -46,7 +47,9 @@ TRIALS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("search", SEARCHES)
-@pytest.mark.parametrize(("base", "of_trial"), [("sac", PlainSACSettings), ("dqn", PlainDQNSettings)])
+@pytest.mark.parametrize(
+    ("base", "of_trial"), [("sac", PlainSACSettings), ("td3", PlainTD3Settings), ("dqn", PlainDQNSettings)]
+)
 def test_the_settings_are_the_search_s_and_the_base_s_with_their_own_defaults(
     search: str, base: str, of_trial: type[Any]
 ) -> None:
@@ -83,8 +86,17 @@ def test_a_trial_has_the_settings_of_a_sac() -> None:
     )  # fmt: skip
 
 
+def test_a_trial_over_td3_is_a_td3_whose_actor_follows_its_first_critic() -> None:
+    settings = algorithm("dehb", "td3").configure(SMALL | {"action_noise": 0.3, "policy_delay": 3})
+    expected = TD3Settings(
+        learning_starts=150, train_freq=5, batch_size=4, buffer_size=300, actor_hidden="4", selection_interval=50,
+        action_noise=0.3, policy_delay=3, behaviour="first",
+    )  # fmt: skip
+    assert settings_of_one_trial(settings, algorithm("td3")) == expected
+
+
 def test_what_can_be_a_base_and_what_cannot() -> None:
-    assert {"dqn", "sac"} <= set(base_names())
+    assert {"dqn", "sac", "td3"} <= set(base_names())
     assert not {"adadqn", "adasac", "randsac", "searl", "random-search", "dehb"} & set(base_names())
     for search in SEARCHES:
         assert algorithm(search).base == "dqn" and algorithm(search, "dqn") is algorithm(search)

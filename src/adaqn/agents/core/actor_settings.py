@@ -13,14 +13,16 @@ from adaqn.hyperparameters import ACTIVATIONS, OPTIMIZERS, Hyperparameters, laye
 
 def layers_text(name: str, given: str | int | Sequence[int]) -> str:
     """Layers as one value, so that a configuration reads the same from Python, YAML and the command line."""
-    if isinstance(given, str):
-        layers_from_text(given)
-        return given
-    widths = (given,) if isinstance(given, int) else given
     try:
+        if isinstance(given, str):
+            layers_from_text(given)
+            return given
+        widths = (given,) if isinstance(given, int) else given
         return "x".join(str(count("the width of a hidden layer", width, low=1)) for width in widths) or "linear"
     except TypeError:
         raise UserError(f"{name} must be layer widths such as 256x256, but got {given!r}") from None
+    except UserError as error:
+        raise UserError(f"{name}: {error}") from None
 
 
 @dataclass(frozen=True, kw_only=True)

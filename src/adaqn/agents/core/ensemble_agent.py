@@ -232,6 +232,10 @@ class EnsembleAgent(ABC, Generic[Learning, Programs]):
         learning = state_from_arrays(self.start(members, seed=0), arrays)
         return AgentState(members, learning, count("the saved generation", meta["generation"]))
 
+    def saved_bytes(self, meta: Json) -> int:
+        """The size of the parameters of the members that were saved."""
+        return self._least_bytes(members_from(meta["members"]))
+
     def _least_bytes(self, members: tuple[Hyperparameters, ...]) -> int:
         """The size of the online parameters of these members, which a saved state has at least."""
         return 4 * self.ensemble_of(members).parameter_count

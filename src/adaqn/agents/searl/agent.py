@@ -274,6 +274,10 @@ class SEARLAgent:
         arrays, meta = self.members.to_arrays(state.population)
         return arrays, meta | {"evaluation": state.evaluation._asdict()}
 
+    def saved_bytes(self, meta: Json) -> int:
+        """The size of the parameters of the members that were saved."""
+        return self.members.saved_bytes(meta)
+
     def from_arrays(self, arrays: Arrays, meta: Json) -> SEARLState:
         """The inverse of `to_arrays`."""
         return SEARLState(self.members.from_arrays(arrays, meta), Evaluation.from_json(meta["evaluation"]))

@@ -247,6 +247,11 @@ class TrialAgent:
             "best": best,
         }
 
+    def saved_bytes(self, meta: Json) -> int:
+        """The size of the parameters of the current trial, and of the best one."""
+        runs = [meta["run"], *([] if meta["best"] is None else [meta["best"]["run"]])]
+        return sum(self._agent.saved_bytes(run) for run in runs)
+
     def from_arrays(self, arrays: Arrays, meta: Json) -> TrialState:
         """The inverse of `to_arrays`."""
         try:

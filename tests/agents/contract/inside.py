@@ -1,0 +1,29 @@
+"""Where an agent keeps its ensemble of members, for what the protocol does not show: their weights and losses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from adaqn.agents.core.ensemble_agent import AgentState, EnsembleAgent
+
+
+def ensemble_part(agent: Any, state: Any) -> tuple[EnsembleAgent[Any, Any], AgentState[Any]]:
+    """The agent and its state, or the parts of both that hold the members; of a search, those of its best trial."""
+    if isinstance(agent, EnsembleAgent):
+        return agent, state
+    agents = [part for part in vars(agent).values() if isinstance(part, EnsembleAgent)]
+    states = list(_agent_states(state))
+    if not (agents and states):
+        pytest.skip(f"{type(agent).__name__} has no ensemble of members")
+    return agents[0], states[-1]
+
+
+def _agent_states(part: Any) -> Iterator[AgentState[Any]]:
+    if isinstance(part, AgentState):
+        yield part
+    elif isinstance(part, tuple):
+        for inner in part:
+            yield from _agent_states(inner)

@@ -1,0 +1,46 @@
+"""A number that changes compiles nothing: neither in another agent, nor in the course of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from adaqn.compilation import compile_seconds
+from tests.agents.contract.cases import STEPS, Case, every
+from tests.agents.contract.runs import WholeRun, observations
+
+Whole = Callable[[Case], WholeRun]
+
+
+def use(case: Case, seed: int, rate: float, discount: float) -> float:
+    """Train and use an agent with these numbers; the seconds that were spent on programs."""
+    before = compile_seconds()
+    members = tuple(m.replace(learning_rate=rate / (1 + k)) for k, m in enumerate(case.members(discount=discount)))
+    if case.entry.copies is not None:
+        members = members[:1]
+    space = case.space({"learning_rate": [rate / 10, rate], "loss": ["l2"], "fixed": {"discount": discount}})
+    model = case.model(members=members or None, space=space, seed=seed).learn(STEPS)
+    model.predict(observations(), deterministic=True)
+    model.predict(observations())
+    assert model.members
+    return compile_seconds() - before
+
+
+@pytest.mark.parametrize("case", every())
+def test_other_learning_rates_and_discounts_compile_nothing(case: Case) -> None:
+    use(case, 0, 1e-3, 0.9)
+    assert use(case, 1, 2e-3, 0.7) == 0.0
+
+
+@pytest.mark.parametrize("case", every(more=False))
+def test_another_network_is_compiled(case: Case) -> None:
+    """Or else the seconds of the test above would be none in any case."""
+    use(case, 0, 1e-3, 0.9)
+    before = compile_seconds()
+    changes = {"hidden": (2,)}
+    space = case.space({"hidden": {"layers": [1, 1], "neurons": [2, 2]}})
+    members = tuple(member.replace(**changes) for member in case.members())
+    trainer = case.model(members=members or None, space=space).trainer
+    trainer.agent.policy(trainer.state, observations(), None, trainer.clock)
+    assert compile_seconds() > before
