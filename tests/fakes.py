@@ -92,6 +92,9 @@ class FakeAgent:
     def to_arrays(self, state: FakeState) -> tuple[Arrays, Json]:
         return {"selections": np.array(state.selections)}, {"updates": state.updates}
 
+    def saved_bytes(self, meta: Json) -> int:
+        return 0
+
     def from_arrays(self, arrays: Arrays, meta: Json) -> FakeState:
         return FakeState(meta["updates"], tuple(arrays["selections"].tolist()))
 

@@ -89,7 +89,7 @@ def test_a_run_whose_environment_imports_a_module_is_resumed_only_on_demand(
     run, trace = str(tmp_path / "run"), tmp_path / "imported"
     train = ["train", "--env", f"{module_on_path}:Registered-v0", "--steps", "40", "--learning-starts", "20", "--quiet"]
     assert main([*train, "--grid", "hidden=8", "--run-dir", run]) == 0
-    for command in (["resume", run], ["evaluate", run, "--episodes", "1"]):
+    for command in (["resume", run, "--steps", "60"], ["evaluate", run, "--episodes", "1"]):
         forgotten(module_on_path, trace)
         assert main(command) == 1
         told = capsys.readouterr().err
@@ -99,7 +99,7 @@ def test_a_run_whose_environment_imports_a_module_is_resumed_only_on_demand(
     with pytest.raises(UserError, match="trust_env=True"):
         AdaDQN.resume(run)
     assert main(["export", run]) == 0 and not trace.exists()
-    assert AdaDQN.resume(run, trust_env=True).num_timesteps == 40
+    assert AdaDQN.resume(run, trust_env=True).num_timesteps == 60
 
 
 def test_an_adapter_of_gymnasium_is_no_way_around(agent: AdaDQN, tmp_path: Path) -> None:

@@ -107,7 +107,7 @@ def test_an_ascii_terminal_gets_words_for_signs() -> None:
 def test_training_and_evaluating_on_an_ascii_terminal(tmp_path: Path) -> None:
     with ascii_stdout() as written:
         assert main([*TRAIN, "--run-dir", str(tmp_path / "run")]) == 0
-        assert b" +/- " in written.getvalue()
+        assert "CartPole-v1" in written.getvalue().decode("ascii")
         written.truncate(0)
         assert main(["evaluate", str(tmp_path / "run"), "--episodes", "2"]) == 0
         assert b" +/- " in written.getvalue()

@@ -65,10 +65,13 @@ SPACE: dict[str, Any] = {
 }
 
 
+SHAPE = (1,)
+
+
 class Walk(gymnasium.Env[np.ndarray, Any]):
     """A noisy walk away from 0, which ends at a distance of 1, or after nine steps. Its spaces are those of a probe."""
 
-    observation_space = spaces.Box(-1.0, 1.0, (1,), np.float32)
+    observation_space = spaces.Box(-1.0, 1.0, SHAPE, np.float32)
 
     def __init__(self, continuous: bool = False) -> None:
         self.continuous = continuous
@@ -93,7 +96,7 @@ class Walk(gymnasium.Env[np.ndarray, Any]):
 
 
 if ENVIRONMENT not in gymnasium.registry:
-    gymnasium.register(ENVIRONMENT, entry_point=Walk)
+    gymnasium.register(ENVIRONMENT, entry_point=lambda **kwargs: Walk(**kwargs))
 
 
 @dataclass(frozen=True)
@@ -151,7 +154,7 @@ class Case:
         """Its own members with small networks and these changes; none where they are drawn from a space."""
         if self.in_space:
             return ()
-        own = self.entry.members(Walk.observation_space.shape)
+        own = self.entry.members(SHAPE)
         changes = {"convolutions": (), "activation": ACTIVATION, **changes}
         if self.entry.copies is not None:
             return (own[0].replace(hidden=WIDTHS[:1], **changes),) * self.entry.copies
@@ -193,7 +196,7 @@ def _accepts(case: Case, actions: gymnasium.Space[Any]) -> bool:
     """Whether an agent for such actions can be made."""
     entry, settings = case.entry, case.entry.configure(case.small())
     given = Population(case.members(), case.space())
-    population = entry.population(given, settings, 0, lambda: Walk.observation_space.shape)
+    population = entry.population(given, settings, 0, lambda: SHAPE)
     try:
         entry.make(settings, population, Walk.observation_space, actions)
     except UserError as error:

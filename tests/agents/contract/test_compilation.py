@@ -31,16 +31,4 @@ def use(case: Case, seed: int, rate: float, discount: float) -> float:
 def test_other_learning_rates_and_discounts_compile_nothing(case: Case) -> None:
     use(case, 0, 1e-3, 0.9)
     assert use(case, 1, 2e-3, 0.7) == 0.0
-
-
-@pytest.mark.parametrize("case", every(more=False))
-def test_another_network_is_compiled(case: Case) -> None:
-    """Or else the seconds of the test above would be none in any case."""
-    use(case, 0, 1e-3, 0.9)
-    before = compile_seconds()
-    changes = {"hidden": (2,)}
-    space = case.space({"hidden": {"layers": [1, 1], "neurons": [2, 2]}})
-    members = tuple(member.replace(**changes) for member in case.members())
-    trainer = case.model(members=members or None, space=space).trainer
-    trainer.agent.policy(trainer.state, observations(), None, trainer.clock)
-    assert compile_seconds() > before
+    assert compile_seconds() > 0.0, "what was compiled before has been counted"

@@ -136,7 +136,8 @@ def recorded_run(
     spaces_of = environments.observation_space, environments.action_space
     population = config.algorithm.population(Population(space=TINY), config.settings, 3, lambda: (3,))
     agent = config.algorithm.make(config.settings, population, *spaces_of)
-    trainer = Trainer(agent, environments, make_replay(300, 1, *spaces_of, 1), config.settings.batch_size, config.seed)
+    replay, traits = make_replay(300, 1, *spaces_of, 1), config.algorithm.traits
+    trainer = Trainer(agent, environments, replay, config.settings.batch_size, config.seed, traits)
     session = RunSession.create(path, config, trainer, Output())
     session.run(observers, model=None)  # type: ignore[arg-type]
     environments.close()

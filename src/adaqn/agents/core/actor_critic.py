@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
 from typing import Any, NamedTuple, Self
 
 import jax
@@ -24,6 +26,12 @@ class OptimizedParameters(NamedTuple):
     optimizer: Any
 
 
+@cache  # for a second agent, and for every trial of a search, nothing is compiled anew
+def _compiled_init(name: str) -> Callable[[Any], Any]:
+    """The initial state of an optimizer, which does not depend on its learning rate."""
+    return jax.jit(build_optimizer(name, 1.0, {}).init)
+
+
 class ParameterOptimizer(NamedTuple):
     """An optimizer of the parameters of a network, or of a single number. Hashable."""
 
@@ -33,7 +41,7 @@ class ParameterOptimizer(NamedTuple):
 
     def init(self, parameters: Array) -> OptimizedParameters:
         """The parameters with a fresh optimizer."""
-        return OptimizedParameters(parameters, jax.jit(self._build().init)(self._as_arrays(parameters)))
+        return OptimizedParameters(parameters, _compiled_init(self.name)(self._as_arrays(parameters)))
 
     def step(self, current: OptimizedParameters, gradient: Array) -> OptimizedParameters:
         """One step down the gradient."""

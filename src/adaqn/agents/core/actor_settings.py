@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from adaqn.agents.core.settings import SelectionSettings, Settings, named, setting
@@ -17,6 +17,8 @@ def layers_text(name: str, given: str | int | Sequence[int]) -> str:
         if isinstance(given, str):
             layers_from_text(given)
             return given
+        if isinstance(given, Mapping):
+            raise TypeError
         widths = (given,) if isinstance(given, int) else given
         return "x".join(str(count("the width of a hidden layer", width, low=1)) for width in widths) or "linear"
     except TypeError:
