@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -117,25 +118,30 @@ def trained(env: gymnasium.Env[Any, Any], steps: int = 24) -> Model:
     return model(env, [Hyperparameters(hidden=(4,))] * 2, **SETTINGS).learn(steps)
 
 
+def shown(value: Any) -> str:
+    """A value as the name of a test, the same in every process."""
+    return re.sub(r" at 0x[0-9a-f]+", "", repr(value))[:30]
+
+
 @pytest.fixture(scope="module")
 def policy() -> Model:
     return trained(Odd())
 
 
-@pytest.mark.parametrize(("reward", "sound"), REWARDS, ids=lambda value: repr(value)[:30])
+@pytest.mark.parametrize(("reward", "sound"), REWARDS, ids=shown)
 def test_a_reward(reward: Any, sound: bool, policy: Model) -> None:
     assert (outcome(lambda: trained(Odd(reward=reward))) is None) == sound
     assert (outcome(lambda: evaluate_policy(policy, Odd(reward=reward), 3)) is None) == sound
 
 
 @pytest.mark.parametrize("name", ["terminated", "truncated"])
-@pytest.mark.parametrize(("flag", "sound"), FLAGS, ids=lambda value: repr(value)[:30])
+@pytest.mark.parametrize(("flag", "sound"), FLAGS, ids=shown)
 def test_an_end(flag: Any, sound: bool, name: str, policy: Model) -> None:
     assert (outcome(lambda: trained(Odd(**{name: flag}))) is None) == sound
     assert (outcome(lambda: evaluate_policy(policy, Odd(**{name: flag}), 3)) is None) == sound
 
 
-@pytest.mark.parametrize(("observation", "sound"), OBSERVATIONS, ids=lambda value: repr(value)[:30])
+@pytest.mark.parametrize(("observation", "sound"), OBSERVATIONS, ids=shown)
 def test_an_observation(observation: Any, sound: bool, policy: Model) -> None:
     assert (outcome(lambda: trained(Odd(observation=observation))) is None) == sound
     assert (outcome(lambda: trained(Odd(reset=(observation, {})))) is None) == sound
@@ -144,7 +150,7 @@ def test_an_observation(observation: Any, sound: bool, policy: Model) -> None:
     assert (outcome(lambda: policy.predict(observation)) is None) == (sound or is_batch)
 
 
-@pytest.mark.parametrize(("image", "sound"), IMAGES, ids=lambda value: repr(value)[:30])
+@pytest.mark.parametrize(("image", "sound"), IMAGES, ids=shown)
 def test_an_image(image: Any, sound: bool) -> None:
     env = Odd(IMAGE, observation=image)
     assert (outcome(lambda: trained(env)) is None) == sound
@@ -182,7 +188,7 @@ def test_a_close_that_raises_costs_nothing(error: Exception, monkeypatch: pytest
         (VECTOR, spaces.Box(-np.inf, np.inf, (2,))), (VECTOR, spaces.Box(0, 5, (2,), np.int64)), (VECTOR, 5),
         (VECTOR, spaces.Box(-1, 1, (2, 2))), (spaces.Text(5), None),
     ],
-    ids=lambda value: repr(value)[:30],
+    ids=shown,
 )  # fmt: skip
 def test_spaces_that_cannot_be_learned_in(observations: Any, actions: Any) -> None:
     env = Odd()
