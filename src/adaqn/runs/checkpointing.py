@@ -171,7 +171,7 @@ class Checkpointer(Observer["Trainer"]):
             file.sync()
         except CheckpointError as error:
             kept, where = "no checkpoint was written yet", shlex.quote(str(self._directory.path))
-            if not self._directory.config.is_file():
+            if not (self._directory.path.is_dir() if self._config is None else self._directory.config.is_file()):
                 kept = f"the run directory {where} is gone"
             elif self._saved is not None:
                 kept = (
