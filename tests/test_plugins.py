@@ -9,10 +9,12 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import gymnasium
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from gymnasium import spaces
+from gymnasium.envs.registration import EnvSpec
 
 from adaqn.agents.core.population import Population
 from adaqn.agents.core.settings import EvolutionSettings
@@ -267,7 +269,7 @@ def replaces(registered):
 """
 
 
-def test_a_suite_of_somebody_else_keeps_the_contract_of_ours(install: Install) -> None:
+def test_a_suite_of_somebody_else_keeps_the_contract_of_ours(install: Install, monkeypatch: pytest.MonkeyPatch) -> None:
     """With vectors and continuous actions, which none of our suites has."""
     install("[adaqn.suites]\nhills = their_hills\n", {"their_hills": SUITE})
     assert "hills" in suites.suites() and "their_hills" not in sys.modules
@@ -278,6 +280,10 @@ def test_a_suite_of_somebody_else_keeps_the_contract_of_ours(install: Install) -
         make_environment("Hills/Swign", {})
     with pytest.raises(UserError, match="'Swing-v9' hurts"):
         make_environment("Swing-v9", {})
+    # Nor is it suggested where another package registers it.
+    monkeypatch.setitem(gymnasium.registry, "Swing-v9", EnvSpec("Swing-v9", "nowhere:Swing"))
+    monkeypatch.setitem(gymnasium.registry, "Swung-v9", EnvSpec("Swung-v9", "nowhere:Swing"))
+    assert "Swung-v9" in suites.suggested() and "Swing-v9" not in suites.suggested()
 
 
 def test_a_suite_of_somebody_else_on_the_command_line(install: Install, tmp_path: Path) -> None:

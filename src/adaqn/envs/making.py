@@ -82,21 +82,17 @@ def frame_stack_of(env: gymnasium.Env) -> int:
     return stack if observation_dtype(space) == np.uint8 and space.shape[-1] % stack == 0 else 1
 
 
-def _known() -> list[str]:
-    """The ids that a misspelled one may stand for."""
-    return [name for name, spec in gymnasium.registry.items() if not suites.replaces(spec)] + suites.names()
-
-
 def _unknown(identifier: str) -> UserError:
     # Unlike `unknown_name` this lists nothing: hundreds of ids are registered.
     module, colon, name = identifier.partition(":")
     if colon:
         return UserError(
-            f"unknown environment {identifier!r}{nearest(name, _known())} (module {module!r} has no such id)"
+            f"unknown environment {identifier!r}{nearest(name, suites.suggested())} (module {module!r} has no such id)"
         )
     # Suites beyond Gymnasium's own register themselves when their module is imported.
     return UserError(
-        f"unknown environment {identifier!r}{nearest(identifier, _known())} (allowed: an id registered with Gymnasium; "
+        f"unknown environment {identifier!r}{nearest(identifier, suites.suggested())} "
+        "(allowed: an id registered with Gymnasium; "
         f"of one that another package registers, write 'package:{identifier}', or import the package, "
         "on the command line with --import PACKAGE)"
     )

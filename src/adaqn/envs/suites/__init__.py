@@ -67,9 +67,11 @@ def refuse_replaced(identifier: str) -> None:
             suite.refuse_replaced(identifier)
 
 
-def replaces(registered: EnvSpec) -> bool:
-    """Whether a suite has this environment in the form that is meant to be learned from."""
-    return any(suite.replaces(registered) for suite in _loaded() if hasattr(suite, "replaces"))
+def suggested() -> list[str]:
+    """The ids that a misspelled one may stand for: all but those that a suite replaces."""
+    replaced = [suite.replaces for suite in _loaded() if hasattr(suite, "replaces")]
+    registered = [name for name, spec in gymnasium.registry.items() if not any(check(spec) for check in replaced)]
+    return registered + names()
 
 
 def _loaded() -> Iterator[Any]:
