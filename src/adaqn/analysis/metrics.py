@@ -85,7 +85,7 @@ def auc(curve: ArrayLike, epochs: float | None = None, axis: int = -1) -> Floats
     if not 0.0 < until <= n:
         raise UserError(f"the area must be that of more than 0 and at most {n} epochs, but got {until:g}")
     weights = np.clip(until - np.arange(math.ceil(until)), 0.0, 1.0)
-    return np.asarray(values[..., : len(weights)] @ weights / until)
+    return np.asarray(values[..., : len(weights)] @ weights / until, np.float64)
 
 
 def final_score(curve: ArrayLike, axis: int = -1) -> Floats:
