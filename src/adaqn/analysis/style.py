@@ -21,7 +21,7 @@ SOFTWARE = "adaqn"  # by which our pictures are known
 
 Colour = tuple[float, float, float]
 
-# Okabe and Ito's palette, in the order in which lines take from it: blue, green, purple, sky, vermillion, orange, black.
+# Okabe and Ito's palette as lines take from it: blue, green, purple, sky blue, vermillion, orange, black.
 OKABE_ITO: tuple[Colour, ...] = tuple(
     to_rgb(colour) for colour in ("#0072B2", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#E69F00", "#000000")
 )
@@ -106,17 +106,21 @@ def short_step_axis(axes: Axes, last: float, label: str = "environment steps") -
     axes.set_xlabel(label)
 
 
+def wrapped(figure: Figure, text: str) -> str:
+    """A note in lines as wide as the figure."""
+    return textwrap.fill(text, int(figure.get_figwidth() * 17))
+
+
 def legend_below(figure: Figure, handles: Sequence[Any], labels: Sequence[str], note: str = "") -> None:
     """A legend under all panels, and a note under it, so that neither lies over a curve."""
     widest = max((len(label) for label in labels), default=1)
-    columns = max(1, min(len(labels), int(figure.get_figwidth() * 14 / (widest + 8))))
+    columns = max(1, min(len(labels), int(figure.get_figwidth() * 17 / (widest + 7))))
     legend = figure.legend(
         handles, labels, loc="outside lower center", ncols=columns, handlelength=2.2, columnspacing=1.4,
         labelspacing=0.35,
     )  # fmt: skip
     if note:
-        text = textwrap.fill(note, int(figure.get_figwidth() * 20))
-        legend.set_title(text, prop={"size": NOTE["fontsize"]})
+        legend.set_title(wrapped(figure, note), prop={"size": NOTE["fontsize"]})
         legend.get_title().set_color(NOTE["color"])
         legend.get_title().set_multialignment("center")
 

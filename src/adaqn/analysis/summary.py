@@ -37,7 +37,14 @@ class Estimate(NamedTuple):
         return cls(float(found.value), float(found.low), float(found.high))
 
     def __str__(self) -> str:
-        return f"{self.value:,.4g} [{self.low:,.4g}, {self.high:,.4g}]"
+        return f"{rounded(self.value)} [{rounded(self.low)}, {rounded(self.high)}]"
+
+
+def rounded(value: float) -> str:
+    """A number with as many digits as a reader compares: 1,234, 56.8, 0.123."""
+    digits = 0 if abs(value) >= 99.95 else 1 if abs(value) >= 9.995 else 2 if abs(value) >= 0.9995 else 3
+    text = f"{value:,.{digits}f}"
+    return text.removeprefix("-") if not text.strip("-0.") else text
 
 
 @dataclass(frozen=True)
@@ -157,19 +164,26 @@ def write_summary(summary: StudySummary, as_json: Path, as_csv: Path) -> None:
         file.write(text.getvalue().encode())
 
 
-def summary_table(summary: StudySummary) -> Table:
-    """The table for a terminal."""
+def summary_table(summary: StudySummary, width: int = 120) -> Table:
+    """The table for a terminal; in a narrow one, intervals are in a line of their own."""
+    narrow = width < 110
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     table.add_column("", no_wrap=True)
-    for name in ("runs", "final IQM", "AUC of the IQM", "worst seed's AUC", "AUC of main - this", "minutes"):
-        table.add_column(name, justify="right")
+    for name in (
+        "runs",
+        "final IQM",
+        "AUC of the IQM",
+        "worst seed's\nAUC",
+        "AUC of main\nminus this one's",
+        "minutes\nper run",
+    ):
+        table.add_column(name, justify="right", no_wrap=True)
     for row in summary.rows:
         minutes = "-" if row.seconds_per_run is None else f"{row.seconds_per_run / 60:.1f}"
-        behind = "-" if row.auc_behind_main is None else str(row.auc_behind_main)
-        table.add_row(
-            row.label, str(row.runs), str(row.final), str(row.auc), f"{row.worst_auc:,.4g}", behind, minutes,
-            style="bold" if row.series == summary.main else "",
-        )  # fmt: skip
+        cells = ["-" if one is None else str(one) for one in (row.final, row.auc, row.auc_behind_main)]
+        final, area, behind = (cell.replace(" [", "\n[") if narrow else cell for cell in cells)
+        style = "bold" if row.series == summary.main else ""
+        table.add_row(row.label, str(row.runs), final, area, rounded(row.worst_auc), behind, minutes, style=style)
     what = f"{summary.score}, epochs of {summary.epoch:,} steps, over {summary.steps:,} steps"
     table.caption = f"{what}; in brackets: 95% bootstrap intervals"
     return table

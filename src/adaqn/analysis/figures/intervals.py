@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from adaqn.analysis.metrics import iqm, mean, median, optimality_gap
 from adaqn.analysis.page import Page
 from adaqn.analysis.resampling import interval
-from adaqn.analysis.style import NOTE, new_figure
+from adaqn.analysis.style import NOTE, new_figure, wrapped
 from adaqn.analysis.thresholds import optimal_return
 
 
@@ -31,7 +31,7 @@ def draw(page: Page) -> Figure:
             axes.vlines(found.value, row - 0.3, row + 0.3, color="black", linewidth=1.2)
         axes.set_title(name)
         axes.grid(axis="x")
-        axes.tick_params(axis="x", labelrotation=0)
+        axes.margins(x=0.08)
         axes.locator_params(axis="x", nbins=3)
     panels[0].set_yticks(range(len(series)), labels=[page.label(one) for one in reversed(series)])
     what = page.scores.scale.label
@@ -42,12 +42,9 @@ def draw(page: Page) -> Figure:
         if threshold is not None
         else "; no optimality gap, as the environment has no reward threshold"
     )
-    note = f"{what.capitalize()} in the last of {steps:,} steps' epochs ({page.scores.study.epoch:,} steps); bars: 95% intervals; {page.seeds}{gap}."
-    figure.supxlabel(_wrapped(note), **NOTE)
+    note = (
+        f"{what.capitalize()} in the epoch of {page.scores.study.epoch:,} steps that ends at {steps:,} steps; "
+        f"bars: 95% intervals; {page.seeds}{gap}."
+    )
+    figure.supxlabel(wrapped(figure, note), **NOTE)
     return figure
-
-
-def _wrapped(text: str) -> str:
-    import textwrap
-
-    return textwrap.fill(text, 105)

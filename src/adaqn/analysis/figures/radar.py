@@ -58,7 +58,8 @@ def draw(page: Page) -> Figure:
         axes.locator_params(axis="y", nbins=4)
         axes.set_rlabel_position(180 / len(axes_names))
         axes.set_title(title, pad=12)
-    note = f"IQM of the {page.scores.scale.label} in the epoch that ends at {page.scores.common_steps:,} steps; {page.seeds}."
+    end = f"{page.scores.common_steps:,} steps"
+    note = f"IQM of the {page.scores.scale.label} in the epoch that ends at {end}; {page.seeds}."
     legend_below(figure, handles, labels, note)
     return figure
 

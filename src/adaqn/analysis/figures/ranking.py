@@ -37,12 +37,8 @@ def draw(page: Page) -> Figure:
     axes.grid(axis="x")
     if several:
         _draw_ranks(panels[1], page, series)
-    legend_below(
-        figure,
-        [line(page.looks[series[-1].name], marker="o", linewidth=3)],
-        ["AUC with its 95% interval"],
-        f"{page.seeds}.",
-    )
+    look = page.looks[series[-1].name]
+    legend_below(figure, [line(look, marker="o", linewidth=3)], [f"AUC with its 95% interval; {page.seeds}"])
     return figure
 
 

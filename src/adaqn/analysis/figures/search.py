@@ -5,7 +5,7 @@ from __future__ import annotations
 from matplotlib.figure import Figure
 
 from adaqn.analysis.page import INTERVAL, NotDrawn, Page, draw_curve
-from adaqn.analysis.style import legend_below, line, new_figure, short_step_axis
+from adaqn.analysis.style import GREY, Look, legend_below, line, new_figure, short_step_axis
 
 
 def draw(page: Page) -> Figure:
@@ -27,7 +27,7 @@ def draw(page: Page) -> Figure:
     axes.set_ylabel(page.scores.scale.label)
     axes.grid()
     handles = [line(page.look(one)) for one in shown]
-    handles.append(line(page.look(main)._replace(dashes=":"), linewidth=0.9))
+    handles.append(line(Look(GREY, ":"), linewidth=0.9))
     labels = [
         main.label,
         f"Grid search ({len(page.scores.study.grid)} sets)",
