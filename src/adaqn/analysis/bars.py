@@ -43,9 +43,5 @@ def member_legend(page: Page, arm: Arm) -> tuple[list[Patch], list[str]]:
 
 
 def bins_for(epochs: int) -> int:
-    """As many bars as there are epochs, or several epochs to a bar where they would be too narrow."""
-    return (
-        epochs
-        if epochs <= MOST_BINS
-        else max(bins for bins in range(1, MOST_BINS + 1) if epochs % bins == 0 or bins == 20)
-    )
+    """As many bars as there are epochs, or fewer where they would be too narrow."""
+    return epochs if epochs <= MOST_BINS else 20

@@ -52,6 +52,12 @@ class Series:
             self.name, self.label, self.arm, tuple(task[:, :last] for task in self.scores), self.epoch, self.seeds
         )
 
+    def at_epochs(self, epoch: int, steps: int) -> tuple[Floats, ...]:
+        """The scores at shorter epochs up to so many steps, as those of another series, by environment."""
+        ends = epoch * np.arange(1, steps // epoch + 1)
+        place = np.minimum(-(-ends // self.epoch) - 1, self.epochs - 1)
+        return tuple(task[:, place] for task in self.scores)
+
     @cached_property
     def final(self) -> tuple[Floats, ...]:
         """The scores of the last epoch, by environment. [runs]"""

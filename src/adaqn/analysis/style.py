@@ -97,11 +97,11 @@ def step_axis(axes: Axes, label: str = "environment steps") -> None:
     axes.set_xlabel(label)
 
 
-def short_step_axis(axes: Axes, last: float, label: str = "environment steps") -> None:
+def short_step_axis(axes: Axes, last: float, label: str = "environment steps", ticks: int = 5) -> None:
     """Steps along a narrow x axis from 0, in thousands or millions."""
     axes.set_xlim(0.0, last)
     unit, name = (1e6, "M") if last >= 2e6 else (1e3, "k") if last >= 2e3 else (1.0, "")
-    axes.xaxis.set_major_locator(MaxNLocator(nbins=5))
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=ticks))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda step, _: f"{step / unit:g}{name if step else ''}"))
     axes.set_xlabel(label)
 

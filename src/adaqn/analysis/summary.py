@@ -15,7 +15,7 @@ import numpy as np
 from rich import box
 from rich.table import Table
 
-from adaqn.analysis.metrics import auc
+from adaqn.analysis.metrics import Floats, auc
 from adaqn.analysis.resampling import CONFIDENCE, RESAMPLES, Interval, difference, improvement
 from adaqn.analysis.scores import Series, StudyScores
 from adaqn.analysis.study import read_results
@@ -115,8 +115,7 @@ def _row(series: Series, scores: StudyScores, steps: int) -> Row:
     area = series.area(steps)
     behind = improves = None
     if main is not None and series is not main:
-        # Both areas in their own epochs: the main arm's over the same steps.
-        behind = Estimate.of(difference(main.until(steps).scores, _resampled(series, main.epoch, steps), then=auc))
+        behind = Estimate.of(difference(main.until(steps).scores, series.at_epochs(main.epoch, steps), then=auc))
         improves = Estimate.of(improvement(_areas(main, steps / main.epoch), _areas(series, epochs)))
     seconds = None if series.arm is None else [run.seconds for run in series.arm.runs]
     known = seconds is not None and all(value is not None for value in seconds)
@@ -138,16 +137,9 @@ def _row(series: Series, scores: StudyScores, steps: int) -> Row:
     )
 
 
-def _areas(series: Series, epochs: float) -> list[np.ndarray]:
+def _areas(series: Series, epochs: float) -> list[Floats]:
     """The area under the curve of each run, by environment."""
     return [auc(task, epochs) for task in series.scores]
-
-
-def _resampled(series: Series, epoch: int, steps: int) -> list[np.ndarray]:
-    """The scores at the epochs of another series: of grid search, an epoch lasts as long as several of those."""
-    ends = epoch * np.arange(1, steps // epoch + 1)
-    place = np.minimum(-(-ends // series.epoch) - 1, series.epochs - 1)
-    return [task[:, place] for task in series.scores]
 
 
 def write_summary(summary: StudySummary, as_json: Path, as_csv: Path) -> None:

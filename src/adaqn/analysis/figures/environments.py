@@ -39,13 +39,13 @@ def draw(page: Page) -> Figure:
             axes.set_ylabel("return")
         if index == 0:
             handles, labels = curve_legend(page, [*(one for one in series if one not in single), *reversed(single)])
-        short_step_axis(axes, last, "" if bars else "environment steps")
+        short_step_axis(axes, last, "" if bars else "env. steps", ticks=3)
         if bars and main is not None:
             axes.tick_params(axis="x", labelbottom=False)
             below = figure.add_subplot(grid[2 * row + 1, column], sharex=axes)
             found = distribution(main.on(study.environments[index]), bins_for(study.epochs(main)))
             stacked_bars(below, found.edges, found.target, colours_of(page, main))
-            short_step_axis(below, last)
+            short_step_axis(below, last, "env. steps", ticks=3)
             if column == 0:
                 below.set_ylabel("target")
     note = f"{INTERVAL}; {page.seeds}."

@@ -31,6 +31,7 @@ def draw(page: Page) -> Figure:
             axes.vlines(found.value, row - 0.3, row + 0.3, color="black", linewidth=1.2)
         axes.set_title(name)
         axes.grid(axis="x")
+        axes.use_sticky_edges = False  # bars would begin on the axis
         axes.margins(x=0.08)
         axes.locator_params(axis="x", nbins=3)
     panels[0].set_yticks(range(len(series)), labels=[page.label(one) for one in reversed(series)])

@@ -45,4 +45,4 @@ def _draw_column(page: Page, arm: Arm, axes: list) -> None:  # type: ignore[type
     stacked_bars(axes[0], found.edges, found.target, colours)
     stacked_bars(axes[1], found.edges, found.behaviour, colours)
     axes[0].set_title(arm.label)
-    short_step_axis(axes[1], found.edges[-1], "env. steps")
+    short_step_axis(axes[1], found.edges[-1], "env. steps", ticks=3)
