@@ -103,8 +103,13 @@ class Scale:
 
     @property
     def label(self) -> str:
-        """For an axis."""
+        """What it is called in a sentence."""
         return f"score ({self.kind})" if self.kind else "return"
+
+    @property
+    def axis_label(self) -> str:
+        """The same in short lines."""
+        return self.label.replace(" (", "\n(")
 
     def apply(self, environment: str, returns: Floats) -> Floats:
         """The scores of returns."""
@@ -168,10 +173,11 @@ class StudyScores:
         study = self.study
         parts = [returns_of(arm, study, name) for name in study.environments]
         seeds = tuple(tuple(run.seed for run in arm.on(name)) for name in study.environments)
+        first, *rest = arm.label.split(" ")
         return [
             Series(
                 arm.name + suffix,
-                arm.label + suffix,
+                " ".join([first + suffix, *rest]),
                 arm,
                 tuple(
                     self.scale.apply(name, part[index]) for name, part in zip(study.environments, parts, strict=True)

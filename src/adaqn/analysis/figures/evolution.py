@@ -47,7 +47,7 @@ def draw(page: Page) -> Figure:
     words = {name: of for name, of in _WORDS.items() if len({of(m) for _, ms in history for m in ms}) > 1}
     values = {name: sorted({of(m) for _, ms in history for m in ms}) for name, of in words.items()}
     heights = [1.0, *(0.75 for _ in numbers), *(0.18 + 0.125 * len(values[name]) for name in words)]
-    figure = new_figure(sum(heights) + 1.0)
+    figure = new_figure(sum(heights) + 0.6)
     panels = figure.subplots(len(heights), 1, sharex=True, height_ratios=heights, squeeze=False)[:, 0]
     spans = _rising(run, study.epoch)
     steps, returns = _returns(run, study.epoch)
