@@ -355,7 +355,7 @@ def test_algorithms_of_somebody_else_are_found_by_their_names(install: Install) 
     double, cold = algorithm("double-dqn"), algorithm("cold")
     assert double.configure({}) == DQNSettings(double_q=True)
     assert cold.configure({"gamma": 0.5}) == DQNSettings(selection="softmax", selection_temperature=0.1, gamma=0.5)
-    with pytest.raises(UserError, match="this algorithm is the one with double_q=True, but got double_q=False"):
+    with pytest.raises(UserError, match="this algorithm always uses double_q=True, but got double_q=False"):
         double.configure({"double_q": False})
     # What can be tried, can be tried by a search.
     assert algorithm("random-search", "double-dqn").base == "double-dqn"

@@ -47,7 +47,7 @@ def require_room(space: SearchSpace, shape: tuple[int, ...], algo: str = "adadqn
 
 @pytest.mark.parametrize("algo", WITH_SPACES)
 def test_a_space_of_one_point_is_refused(algo: str) -> None:
-    with pytest.raises(UserError, match="has one value only for everything, so there is nothing to search"):
+    with pytest.raises(UserError, match="has only one value for every hyperparameter, so there is nothing to search"):
         require_room(SearchSpace.from_dict(POINT), (4,), algo)
     require_room(SearchSpace.from_dict(POINT | {"loss": ["l2", "huber"]}), (4,), algo)
     assert {"adadqn", "searl", "random-search", "dehb", "adasac"} <= set(WITH_SPACES)
@@ -62,7 +62,7 @@ def test_a_space_of_one_point_is_refused_before_there_is_a_run(
     flags = ["--algo", algo, "--env", "CartPole-v1", "--steps", "50000", "--space", str(space)]
     assert main(["train", *flags, "--run-dir", str(run_dir)]) == 1
     (line,) = capsys.readouterr().err.splitlines()
-    assert "has one value only for everything" in line
+    assert "has only one value for every hyperparameter" in line
     assert not run_dir.exists()
 
 
@@ -101,9 +101,9 @@ def test_images_that_are_too_small_are_told_to_all_who_search(kind: Any) -> None
     with pytest.raises(UserError) as error:
         kind(image_env(8), space=images_space(layers=3, kernel=3, stride=2))
     assert str(error.value) == (
-        "the space has convolutions that are not possible for these observations, such as 3 of the largest kernel and "
+        "the space has convolutions that are impossible for these observations, such as 3 with the largest kernel and "
         "stride: a convolution with padding 'valid' needs an image of at least its kernel, 3 x 3, but the one that "
-        "reaches it is 1 x 1; narrow the space, or take padding 'same'"
+        "reaches it is 1 x 1; narrow the space, or use padding 'same'"
     )
     for space in (
         images_space(layers=2, kernel=3, stride=2),
@@ -117,7 +117,7 @@ def test_a_member_without_padding_hands_it_down() -> None:
     same = images_space(layers=3, kernel=3, stride=2, padding="same")
     member = Hyperparameters(hidden=(4,), loss="l2", learning_rate=1e-3, convolutions=(Convolution(2, 3, 2),))
     require_room(same, (8, 8, 2), members=(member,))
-    with pytest.raises(UserError, match="narrow the space, or take padding 'same'"):
+    with pytest.raises(UserError, match="narrow the space, or use padding 'same'"):
         require_room(same, (8, 8, 2), members=(member, member.replace(padding="valid")))
 
 

@@ -267,7 +267,7 @@ def test_what_a_user_is_told(capsys: pytest.CaptureFixture[str], tmp_path: Path)
     assert "n_envs must be 1, but it is 3" in capsys.readouterr().err
     assert main(["train", *flags, "--space", "vectors", "--generation-interval", "20001"]) == 1
     told = capsys.readouterr().err
-    assert "a run of 20000 steps is too short: it would never learn, because members do when a generation ends" in told
+    assert "a run of 20000 steps is too short: it would never learn, because members learn at the end of a" in told
     assert "at least 20001 steps (generation_interval)" in told
     with pytest.raises(UserError, match="would never learn, because learning_starts is 150"):
         model(learning_starts=STEPS).learn(STEPS)

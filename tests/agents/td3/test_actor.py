@@ -107,7 +107,7 @@ def test_td3_trains_its_actor_against_the_first_of_its_two_critics_always() -> N
         assert after.learning.selected.members.tolist() == [1, 0]
         assert after.learning.actor.parameters.tolist() == [2.0, 1.0]
         assert after.learning.record.acted.tolist() == [1, 0]
-    with pytest.raises(UserError, match=r"^this algorithm is the one with behaviour='first', but got behaviour="):
+    with pytest.raises(UserError, match=r"^this algorithm always uses behaviour='first', but got behaviour="):
         algorithm("td3").configure({"behaviour": "epsilon"})
 
 

@@ -103,7 +103,7 @@ def test_what_can_be_a_base_and_what_cannot() -> None:
         assert algorithm(search, "sac") is algorithm(search, "sac")  # one class of settings, however often asked
         with pytest.raises(UserError, match=r"^unknown base 'adasac'; did you mean .* \(allowed: dqn, sac"):
             algorithm(search, "adasac")
-    with pytest.raises(UserError, match=r"^adadqn has no trials and so no base, but got base='sac'$"):
+    with pytest.raises(UserError, match=r"^adadqn runs no trials, so it has no base, but got base='sac'$"):
         algorithm("adadqn", "sac")
 
 

@@ -86,7 +86,7 @@ def test_mistakes_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixt
         *train(tmp_path, "random-search", "--trial-steps", "30")
     )
     too_long = train(tmp_path, "random-search", "--trial-steps", "5000")
-    assert "too short: its first trial takes 5000 steps; take more steps or shorter trials" in error(*too_long)
+    assert "too short: its first trial takes 5000 steps; use more steps or shorter trials" in error(*too_long)
     assert "takes no members, but got 2" in error(
         *train(tmp_path, "dehb", "--grid", "hidden=8,16", "--min-trial-steps", "100", "--max-trial-steps", "100")
     )

@@ -49,14 +49,14 @@ def test_a_trial_has_the_settings_of_a_dqn() -> None:
         (
             "random-search",
             {"trial_steps": 500, "learning_starts": 500},
-            "a trial of 500 steps would never learn, because learning_starts is 500; give trials more steps or take "
+            "a trial of 500 steps would never learn, because learning_starts is 500; give trials more steps or use "
             "a smaller learning_starts",
         ),
         # 100 // 3 = 33 steps are the fewest that a trial gets, though it may have 20.
         (
             "dehb",
             {"min_trial_steps": 20, "max_trial_steps": 100, "learning_starts": 33},
-            "a trial of 33 steps would never learn, because learning_starts is 33; give trials more steps or take "
+            "a trial of 33 steps would never learn, because learning_starts is 33; give trials more steps or use "
             "a smaller learning_starts",
         ),
         (
