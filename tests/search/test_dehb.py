@@ -199,7 +199,7 @@ def test_a_state_of_other_fidelities_is_refused() -> None:
     saved = TINY.to_dict(TINY.init())
     with pytest.raises(CheckpointError, match=r"have sizes \[9, 5, 3\], the saved ones \[3, 2\]"):
         DEHB(dimensions=2, min_fidelity=1, max_fidelity=9).from_dict(saved)
-    with pytest.raises(CheckpointError, match="a place that its brackets do not have"):
+    with pytest.raises(CheckpointError, match="a position that its brackets do not have"):
         TINY.from_dict(saved | {"place": 3})
     with pytest.raises(CheckpointError, match="cannot be read"):
         TINY.from_dict(saved | {"subpopulations": [{}]})
