@@ -263,7 +263,7 @@ def test_rows_of_another_shape_order_or_number_of_environments_are_refused() -> 
     rows = replay.rows(0, replay.added)
     with pytest.raises(CheckpointError, match=r"frame .* must be uint8\[8, 2, 4, 1\], but is uint8\[8, 2, 3, 1\]"):
         FrameReplay(20, 2, (2, 4, 2), (), np.int32, stack=2).restore(0, rows)
-    with pytest.raises(CheckpointError, match="must have 3 environments in turn, but 2 come in another order"):
+    with pytest.raises(CheckpointError, match="must have 3 environments in turn, but 2 are in another order"):
         FrameReplay(20, 3, stream.shape, (), np.int32, stack=2).restore(0, rows)
     with pytest.raises(CheckpointError, match="must follow row 8, but begin at 9"):
         replay.restore(9, rows)

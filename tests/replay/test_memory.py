@@ -89,7 +89,7 @@ def test_a_buffer_may_be_larger_than_memory_where_it_need_not_be_filled() -> Non
 
 def test_where_the_system_refuses_a_buffer_of_unknown_limits_it_is_told() -> None:
     assert str(too_large(2 * GB, None)) == (
-        "the replay buffer takes 2.00 GB when it is full, but this machine gives less: lower buffer_size"
+        "the replay buffer takes 2.00 GB when it is full, but this machine has less: lower buffer_size"
     )
 
 
