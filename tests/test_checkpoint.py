@@ -168,10 +168,10 @@ def npy(header: str, data: bytes = b"") -> bytes:
             r"was written by a newer adaqn \(format version 7, this one reads up to 1\)",
         ),
         (lambda head, entries: head.update(version="1"), "has the format version '1', which never existed"),
-        (lambda head, entries: head.update(kind="segment"), "of kind 'segment', where 'agent' is needed"),
-        (lambda head, entries: head.update(arrays=3), "index is not complete"),
-        (lambda head, entries: head["arrays"][0].pop("sha256"), "index is not complete"),
-        (lambda head, entries: entries.clear(), "index is not complete"),
+        (lambda head, entries: head.update(kind="segment"), "of kind 'segment', but 'agent' is needed"),
+        (lambda head, entries: head.update(arrays=3), "index is incomplete"),
+        (lambda head, entries: head["arrays"][0].pop("sha256"), "index is incomplete"),
+        (lambda head, entries: entries.clear(), "index is incomplete"),
         (
             lambda head, entries: entries.update({head["arrays"][1]["file"]: b"\x93NUMPY"}),
             "array '.key.0./ψ' does not match its checksum",
@@ -190,7 +190,7 @@ def npy(header: str, data: bytes = b"") -> bytes:
         (forge_array(npy("(" * 5000)), "not a valid .npy"),
         (
             forge_array(npy("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (0,), }")),
-            "is refused",
+            "is not allowed",
         ),
     ],
 )
@@ -219,14 +219,14 @@ def test_a_pickle_is_refused_and_not_executed(tmp_path: Path) -> None:
     path = tmp_path / "a.zip"
     write_snapshot(path, EXAMPLE, kind="agent")
     rewritten(path, forge_array(bomb.getvalue()))
-    with pytest.raises(CheckpointError, match="array 'weights' has dtype object, which is refused"):
+    with pytest.raises(CheckpointError, match="array 'weights' has dtype object, which is not allowed"):
         read_snapshot(path, kind="agent")
     assert not (tmp_path / "executed").exists()
 
 
 @pytest.mark.parametrize("dtype", [object, ml_dtypes.bfloat16, [("field", np.float32)]])
 def test_what_could_not_be_read_again_is_not_written(tmp_path: Path, dtype: Any) -> None:
-    with pytest.raises(CheckpointError, match=r"array 'x' has dtype .*, allowed are numbers and text"):
+    with pytest.raises(CheckpointError, match=r"array 'x' has dtype .*, but only numbers and text are allowed"):
         write_snapshot(tmp_path / "a.zip", Snapshot({"x": np.zeros(2, dtype)}, {}), kind="agent")
     assert os.listdir(tmp_path) == []
 
@@ -435,7 +435,7 @@ def test_a_damaged_segment_that_both_need_is_named_and_the_agent_can_still_be_re
         pytest.warns(UserWarning, match="cannot be used"),
         pytest.raises(
             CheckpointError,
-            match=rf"tried those of steps 100, 200\): .*{shared.name}.*share such segments .* still be evaluated",
+            match=rf"tried those of steps 100, 200\): .*{shared.name}.*share these segments .* still be evaluated",
         ),
     ):
         CheckpointStore(tmp_path).load(new_replay())
@@ -449,7 +449,7 @@ def test_a_segment_of_another_course_of_the_run_is_not_taken(tmp_path: Path) -> 
     rows = {name: np.zeros_like(array) for name, array in replay.rows(8, 12).items()}
     other = Snapshot(rows, {"first": 8, "last": 12})
     write_snapshot(tmp_path / "segments/rows-000000008-000000012.zip", other, kind="segment")
-    with pytest.warns(UserWarning, match="is not the segment that the checkpoint was written with"):
+    with pytest.warns(UserWarning, match="is not the segment that belongs to the checkpoint"):
         assert_holds(CheckpointStore(tmp_path), 100, 6)
 
 
@@ -488,14 +488,14 @@ def test_without_anything_whole_there_is_an_error(tmp_path: Path) -> None:
         flip(tmp_path / f"step-{step:09d}.zip")
     with (
         pytest.warns(UserWarning, match="cannot be used"),
-        pytest.raises(CheckpointError, match=r"no checkpoint in .* that is whole \(tried those of steps 100, 200\)"),
+        pytest.raises(CheckpointError, match=r"no checkpoint in .* that is complete \(tried those of steps 100, 200\)"),
     ):
         CheckpointStore(tmp_path).load(new_replay())
 
 
 def test_a_replay_that_is_not_empty_is_not_restored_into(tmp_path: Path) -> None:
     store, replay = two_checkpoints(tmp_path)
-    with pytest.raises(ValueError, match="needs an empty replay to restore, this one has 15 rows"):
+    with pytest.raises(ValueError, match="can only be restored into an empty replay, but this one has 15 rows"):
         store.load(replay)
 
 

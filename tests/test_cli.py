@@ -177,7 +177,7 @@ def test_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         ([*TRAIN, "--grid", "hidden=8x"], "such as 25x25, but got '8x'"),
         ([*TRAIN, "--grid", "hidden"], "--grid takes name=value,value pairs"),
         ([*TRAIN, "--grid", "hidden=64,64"], "members 0 and 1 of this grid are equal"),
-        ([*TRAIN, "--grid", "hidden=64,64"], "one network of several layers is 64x64 on the command line"),
+        ([*TRAIN, "--grid", "hidden=64,64"], "one network with several layers is written 64x64 on the command line"),
         ([*TRAIN, "--grid", "convolutions=32c8s4"], "such as 32k8s4+64k4s2+64k3s1, or none, but got '32c8s4'"),
         ([*TRAIN, "--grid", "convolutions=8k3s1"], "convolutions need image observations"),
         ([*TRAIN, "--grid", "loss=["], "the value of loss in --grid is not valid YAML"),
@@ -215,7 +215,7 @@ def test_files_with_mistakes(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert "members 0 and 2 of this grid are equal" in message(members=None, grid={"hidden": [[8], [9], 8]})
     assert "did you mean 'steps'?" in message(stepz=1)
     assert "did you mean 'gamma'?" in message(settings={"gama": 0.9})
-    assert "a member is a mapping" in message(members=["relu"])
+    assert "a member must be a mapping" in message(members=["relu"])
     assert "settings must be a mapping" in message(settings=[1])
     (tmp_path / "run.yaml").write_bytes(b"\x80\x81")
     assert "cannot read" in fails_with(capsys, "train", "--config", str(tmp_path / "run.yaml"))

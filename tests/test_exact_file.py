@@ -71,8 +71,8 @@ def test_it_begins_anew_also_where_half_a_line_was_left(tmp_path: Path) -> None:
     ("content", "sentence"),
     [
         (None, "is missing, but the checkpoint was made when it had 4 bytes"),
-        ("one", "has 3 bytes, but the checkpoint was made when it had 4: lines that it counts on are missing"),
-        ("One\ntwo\n", "was changed after the checkpoint was made: its first 4 bytes are others"),
+        ("one", "has 3 bytes, but the checkpoint was made when it had 4: lines are missing"),
+        ("One\ntwo\n", "was changed after the checkpoint was made: its first 4 bytes differ"),
     ],
 )
 def test_what_the_checkpoint_knew_must_still_be_there(tmp_path: Path, content: str | None, sentence: str) -> None:

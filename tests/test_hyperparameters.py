@@ -53,8 +53,8 @@ def test_a_list_may_repeat_members_and_a_grid_may_not() -> None:
     with pytest.raises(UserError) as caught:
         grid(loss=["l1", "l2"], hidden=[(64,), 32, 64])
     assert str(caught.value) == (
-        "members 0 and 2 of this grid are equal, but a grid names every value once (a list, members=[...], may repeat "
-        "members on purpose); one network of several layers is 64x64 on the command line, (64, 64) in Python"
+        "members 0 and 2 of this grid are equal, but a grid must list every value once (a list, members=[...], may "
+        "repeat members on purpose); one network with several layers is written 64x64 on the command line, (64, 64) in Python"
     )
 
 
@@ -99,7 +99,7 @@ def test_convolutions_that_cannot_be_read_are_told_with_an_example(text: str) ->
     with pytest.raises(UserError) as caught:
         convolutions_from_text(text)
     assert str(caught.value) == (
-        "convolutions are written as channels, k and kernel, s and stride, joined by +, such as 32k8s4+64k4s2+64k3s1, "
+        "convolutions must be channels, k and kernel, s and stride, joined by +, such as 32k8s4+64k4s2+64k3s1, "
         f"or none, but got {text!r}"
     )
 
@@ -278,7 +278,7 @@ def test_a_mistake_is_told_in_one_sentence(values: dict[str, Any], sentence: str
 def test_an_unknown_hyperparameter_is_told() -> None:
     with pytest.raises(UserError, match=r"unknown hyperparameter 'lerning_rate'; did you mean 'learning_rate'\?"):
         Hyperparameters.from_dict({"lerning_rate": 1.0})
-    with pytest.raises(UserError, match="a member is a mapping of hyperparameters, but got 'adam'"):
+    with pytest.raises(UserError, match="a member must be a mapping of hyperparameters, but got 'adam'"):
         Hyperparameters.from_dict("adam")  # type: ignore[arg-type]
 
 
@@ -324,7 +324,7 @@ def test_members_are_given_as_hyperparameters_or_mappings() -> None:
         ("adam", "members must be a list of Hyperparameters, but got 'adam'"),
         ({"loss": "l1"}, "members must be a list of Hyperparameters, but got {'loss': 'l1'}"),
         (3, "members must be a list of Hyperparameters, but got 3"),
-        ([3], "a member is a mapping of hyperparameters, but got 3"),
+        ([3], "a member must be a mapping of hyperparameters, but got 3"),
     ],
 )
 def test_members_of_the_wrong_kind_are_told(values: Any, sentence: str) -> None:

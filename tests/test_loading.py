@@ -240,7 +240,7 @@ def test_a_file_never_unpacks_to_more_than_its_size(
     monkeypatch.setattr(
         zipfile.ZipFile, "read", lambda self, name, *rest: read.append(name) or whole(self, name, *rest)
     )
-    with pytest.raises(CheckpointError, match=r"it unpacks to more than its size|is named for more than one array"):
+    with pytest.raises(CheckpointError, match=r"it unpacks to more than its size|is listed for more than one array"):
         AdaDQN.load(path)
     assert len(read) == len(set(read)), "nothing is read twice"
     assert not (read and kind.startswith("deflated")), "the sizes are in the directory of the archive"

@@ -353,13 +353,13 @@ def test_a_space_is_given_as_itself_by_name_as_a_file_or_as_values(tmp_path: Pat
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ([], "a search space is a mapping"),
+        ([], "a search space must be a mapping"),
         ({"activations": ["relu"]}, r"unknown entry of a search space 'activations'; did you mean 'activation'\?"),
         ({"activation": ["rleu"]}, r"unknown activation 'rleu'; did you mean 'relu'\?"),
         ({"activation": []}, "activation in a search space must be a list of at least one name, but got \\[\\]"),
         ({"activation": {"relu": 1}}, "must be a list of at least one name"),
         ({"optimizer": 3}, "optimizer in a search space must be a list"),
-        ({"loss": ["l1", "l2", "l1"]}, "every loss in a search space is named once, but 'l1' is there twice"),
+        ({"loss": ["l1", "l2", "l1"]}, "every loss in a search space must be listed once, but 'l1' is listed twice"),
         ({"learning_rate": [1e-2, 1e-3]}, "bounds of learning_rate must be in ascending order"),
         ({"learning_rate": [0, 1e-3]}, "learning_rate must be a finite number of at least 1e-12, but got 0"),
         ({"learning_rate": [1e-4, 1e-3, 1e-2]}, "learning_rate in a search space must be a lower and an upper bound"),
@@ -372,10 +372,13 @@ def test_a_space_is_given_as_itself_by_name_as_a_file_or_as_values(tmp_path: Pat
         ({"hidden": {"neurons": [1.5, 2]}}, "hidden.neurons must be a whole number"),
         ({"convolutions": {"kernel": True}}, "convolutions.kernel must be a finite number"),
         ({"convolutions": {"strides": 2}}, r"unknown bound of convolutions 'strides'; did you mean 'stride'\?"),
-        ({"fixed": {"loss": "l1"}}, "loss cannot be fixed, because the space says what it may be"),
+        ({"fixed": {"loss": "l1"}}, "loss cannot be fixed, because the space varies it"),
         ({"fixed": {"discuont": 0.9}}, r"unknown hyperparameter 'discuont'; did you mean 'discount'\?"),
         ({"fixed": 0.9}, "fixed in a search space must be a mapping"),
-        ({"fixed": {"optimizer_options": {"eps": 1e-4}}}, "only where the search space has one optimizer.* it has 24"),
+        (
+            {"fixed": {"optimizer_options": {"eps": 1e-4}}},
+            "only if the search space has a single optimizer.* it has 24",
+        ),
         ({"base": "pixels"}, "unknown search space 'pixels'"),
     ],
 )

@@ -272,7 +272,7 @@ def test_files_that_are_no_fitting_replay_buffer_are_refused_and_nothing_changes
     refused("its first row is -1", {}, first=-1)
     refused("with environments = 2, but here it is 1", {}, environments=2)
     refused("was made for the observation space", {}, target=DQN("Acrobot-v1", SMALL))
-    with pytest.raises(CheckpointError, match="holds a file of kind 'agent', where 'replay' is needed"):
+    with pytest.raises(CheckpointError, match="is a file of kind 'agent', but 'replay' is needed"):
         model.load_replay_buffer(model.save(tmp_path / "agent"))
     (tmp_path / "notes.zip").write_text("mine")
     with pytest.raises(UserError, match="exists, but is no replay buffer that adaqn saved, so it is not overwritten"):

@@ -211,8 +211,7 @@ def test_an_image_that_shrinks_below_the_kernel_is_told(shape: tuple[int, ...], 
     layers = [Convolution(2, 4, 2), Convolution(2, 1, 1), Convolution(2, 3, 1)]
     assert convolutional(layers, (8, 9, 1), padding="valid").images[-1] == (1, 1, 2)
     sentence = (
-        "a convolution with padding 'valid' needs an image of at least its kernel, 3 x 3, "
-        f"but the one that reaches it is {given}"
+        f"a convolution with padding 'valid' needs an image of at least its kernel, 3 x 3, but its input is {given}"
     )
     with pytest.raises(UserError, match=f"^{sentence}$"):
         convolutional(layers, shape, padding="valid")

@@ -214,7 +214,7 @@ def test_a_file_that_goes_away_meanwhile_is_noticed_and_nothing_is_lost(
     assert path.exists() == replaced, "it does not come back empty"
     assert first.checkpointer._store.steps() == [60, 90]
     second, resumed = recorders(tmp_path / "parts"), new_trainer()
-    with pytest.raises(CheckpointError, match=r"is missing|lines that it counts on|was changed"):
+    with pytest.raises(CheckpointError, match=r"is missing|lines are missing|was changed"):
         second.checkpointer.restore(new_trainer())
     moved.replace(path)
     second = recorders(tmp_path / "parts")

@@ -86,7 +86,7 @@ def refused(run_dir: Path, capsys: pytest.CaptureFixture[str]) -> str:
     ("damage", "sentence"),
     [
         (Path.unlink, "is missing, but the checkpoint was made when it had"),
-        (halve, "lines that it counts on are missing"),
+        (halve, "lines are missing"),
         (edit, "was changed after the checkpoint was made"),
     ],
 )
@@ -134,8 +134,8 @@ def linked(name: str) -> Callable[[Path], None]:
 @pytest.mark.parametrize(
     ("damage", "sentence"),
     [
-        (damaged_segment, "checkpoints share such segments of the replay buffer; put the file back"),
-        (torn_checkpoints, "that is whole (tried those of steps 100, 200)"),
+        (damaged_segment, "checkpoints share these segments of the replay buffer; restore the file"),
+        (torn_checkpoints, "that is complete (tried those of steps 100, 200)"),
         (another_seed, "config.yaml was changed"),
         (linked("checkpoint"), "is a symbolic link"),
         (linked("tensorboard"), "is a symbolic link"),

@@ -42,7 +42,7 @@ class Network:
             if self.architecture.padding == "valid" and layer.kernel > min(height, width):
                 raise UserError(
                     f"a convolution with padding 'valid' needs an image of at least its kernel, {layer.kernel} x "
-                    f"{layer.kernel}, but the one that reaches it is {height} x {width}"
+                    f"{layer.kernel}, but its input is {height} x {width}"
                 )
 
     @cached_property

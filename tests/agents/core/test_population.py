@@ -102,8 +102,8 @@ def test_images_that_are_too_small_are_told_to_all_who_search(kind: Any) -> None
         kind(image_env(8), space=images_space(layers=3, kernel=3, stride=2))
     assert str(error.value) == (
         "the space has convolutions that are impossible for these observations, such as 3 with the largest kernel and "
-        "stride: a convolution with padding 'valid' needs an image of at least its kernel, 3 x 3, but the one that "
-        "reaches it is 1 x 1; narrow the space, or use padding 'same'"
+        "stride: a convolution with padding 'valid' needs an image of at least its kernel, 3 x 3, but its input is "
+        "1 x 1; narrow the space, or use padding 'same'"
     )
     for space in (
         images_space(layers=2, kernel=3, stride=2),
@@ -129,5 +129,5 @@ def test_images_that_are_too_small_are_told_before_there_is_a_run(
     flags = ["--env", "MinAtar/Breakout", "--steps", "50000", "--space", str(space), "--run-dir", str(run_dir)]
     assert main(["train", "--algo", "adadqn", *flags]) == 1
     (line,) = capsys.readouterr().err.splitlines()
-    assert "needs an image of at least its kernel, 8 x 8, but the one that reaches it is 1 x 1" in line
+    assert "needs an image of at least its kernel, 8 x 8, but its input is 1 x 1" in line
     assert not run_dir.exists()
