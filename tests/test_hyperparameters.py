@@ -54,7 +54,8 @@ def test_a_list_may_repeat_members_and_a_grid_may_not() -> None:
         grid(loss=["l1", "l2"], hidden=[(64,), 32, 64])
     assert str(caught.value) == (
         "members 0 and 2 of this grid are equal, but a grid must list every value once (a list, members=[...], may "
-        "repeat members on purpose); one network with several layers is written 64x64 on the command line, (64, 64) in Python"
+        "repeat members on purpose); one network with several layers is written 64x64 on the command line, (64, 64) in "
+        "Python"
     )
 
 
