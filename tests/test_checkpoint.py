@@ -132,7 +132,7 @@ def test_every_flipped_byte_is_refused_or_harmless(tmp_path: Path) -> None:
 
 
 def rewritten(path: Path, change: Callable[[dict[str, Any], dict[str, bytes]], None]) -> None:
-    """Change the head and the entries of a snapshot as a forger would, who can compute checksums."""
+    """Forge the head and the entries of a snapshot, with valid checksums."""
     with zipfile.ZipFile(path) as archive:
         entries = {name: archive.read(name) for name in archive.namelist()}
     head = json.loads(entries.pop("meta.json"))
@@ -204,7 +204,7 @@ def test_a_file_from_elsewhere_is_refused_in_one_sentence(tmp_path: Path, change
 
 
 class Bomb:
-    """What an attacker would pickle: unpickling it creates a file."""
+    """A malicious pickle: unpickling it creates a file."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -268,7 +268,7 @@ def new_replay(slots: int = SLOTS) -> VectorReplay:
 
 
 def add_rows(replay: VectorReplay, last: int) -> None:
-    """Every row tells its number in all of its arrays."""
+    """Rows in which every array contains the row's number."""
     for row in range(replay.added, last):
         observation = np.full((2, 3), row, np.float32)
         ends = np.array([row % 3 == 0, False])
@@ -280,7 +280,7 @@ def snapshot_of(step: int) -> Snapshot:
 
 
 def assert_holds(store: CheckpointStore, step: int, rows: int, slots: int = SLOTS) -> None:
-    """The store loads the snapshot of this step, with as many rows as were added by then."""
+    """Check that the store loads the snapshot of this step, with the rows added by then."""
     expected, loaded = new_replay(slots), new_replay(slots)
     add_rows(expected, rows)
     assert_equal(store.load(loaded), snapshot_of(step))
@@ -500,11 +500,11 @@ def test_a_replay_that_is_not_empty_is_not_restored_into(tmp_path: Path) -> None
 
 
 class Killed(BaseException):
-    """The process is gone: not even a handler of errors runs."""
+    """Simulates a killed process: no exception handler may run."""
 
 
 class Killer:
-    """Lets this many file operations happen, and nothing after them."""
+    """Allows this many file operations, and none after them."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, operations: int) -> None:
         self.left = operations

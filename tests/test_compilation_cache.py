@@ -1,4 +1,4 @@
-"""Torn and changed entries of the compilation cache heal, and a cache that cannot be written ends nothing."""
+"""Damaged entries of the compilation cache are recompiled, and an unwritable cache does not stop a run."""
 
 from __future__ import annotations
 

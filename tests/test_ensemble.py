@@ -1,4 +1,4 @@
-"""Members in one program are the same members one by one, in whatever order, and learn as worked out by hand."""
+"""Members in one program equal the same members computed separately, in any order, and match hand-worked numbers."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def batches(count: int, members: int) -> list[tuple[Array, Array]]:
 
 
 def member_states(ensemble: Ensemble, state: EnsembleState) -> list[GroupState]:
-    """The state of each member by itself."""
+    """The state of each member separately."""
     found: dict[int, GroupState] = {}
     for group, members in zip(state, ensemble.groups, strict=True):
         for place, k in enumerate(members):

@@ -14,7 +14,7 @@ from adaqn.exact_file import NOTHING, ExactFile, Written
 
 @pytest.fixture
 def file(tmp_path: Path) -> Iterator[ExactFile]:
-    """A file that holds two lines, the first of which a checkpoint knows of, and that is open."""
+    """An open file with two lines, of which a checkpoint covers the first."""
     file = ExactFile(tmp_path / "a.csv")
     file.append("one\ntwo\n")
     yield file

@@ -1,4 +1,4 @@
-"""Hyperparameters, grids of them, their YAML form, and what a user is told about a mistake."""
+"""Hyperparameters, grids of them, their YAML form, and the messages for a user's mistakes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever a space can name trains in an ensemble, and what diverges there takes nobody along."""
+"""Everything that a space can contain can be trained in an ensemble, and a diverging member does not affect others."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def parts(members: Sequence[Hyperparameters], size: int) -> list[tuple[Hyperpara
 
 
 def some_batch(rng: np.random.Generator) -> Batch[np.ndarray]:
-    """Action 0 is rewarded with the first number that is seen, action 1 with the second."""
+    """The reward of action 0 is the first number of the observation, that of action 1 the second."""
     x, following = rng.standard_normal((2, 8, 2)).astype(np.float32)
     action = rng.integers(2, size=8).astype(np.int32)
     rewards = x[np.arange(8), action][:, None]
@@ -46,7 +46,7 @@ def some_batch(rng: np.random.Generator) -> Batch[np.ndarray]:
 
 
 def lived(members: tuple[Hyperparameters, ...]) -> tuple[DQNAgent, State, list[TargetUpdate]]:
-    """A run of 30 updates with a target update after every sixth; with images where there are convolutions."""
+    """A run of 30 updates with a target update after every sixth; with images if there are convolutions."""
     of_images = any(member.convolutions for member in members)
     agent = agent_of(members, IMAGE, SMALL_IMAGES, gamma=0.9) if of_images else agent_of(members, BOX, SMALL, gamma=0.9)
     run, rng = agent.init(0), np.random.default_rng(1)
@@ -62,7 +62,7 @@ def lived(members: tuple[Hyperparameters, ...]) -> tuple[DQNAgent, State, list[T
 
 
 def assert_handled(members: tuple[Hyperparameters, ...]) -> np.ndarray:
-    """Members who are not found diverged have learned; those who are, are nowhere. Gives who they are. [K]"""
+    """Check that non-diverged members have learned and that diverged ones are not used; returns which diverged. [K]"""
     agent, run, events = lived(members)
     diverged = np.asarray(run.learning.record.diverged)
     before = online_of(agent.init(0))

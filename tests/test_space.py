@@ -1,4 +1,4 @@
-"""Search spaces: the paper's, those of a user, what is drawn from them, and what a user is told about a mistake."""
+"""Search spaces: the paper's and user-defined ones, sampling, and the messages for a user's mistakes."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ SEEDS = st.integers(0, 2**32 - 1)
 
 
 def random_member(rng: np.random.Generator) -> Hyperparameters:
-    """A member that knows of no space."""
+    """An arbitrary member, independent of any space."""
     return Hyperparameters(
         activation=str(rng.choice(ACTIVATIONS)),
         optimizer=str(rng.choice(OPTIMIZERS)),

@@ -1,4 +1,4 @@
-"""A generation: survivors stay as they are, the others become mutated copies of their parents."""
+"""A generation: survivors stay unchanged, the others become mutated copies of their parents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One contract that all mutations pass, what each of them changes, and how often."""
+"""One contract for all mutations, what each of them changes, and how often."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The convolution and its gradient against XLA's own."""
+"""The convolution and its gradient against XLA's."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ def convolutional(
 
 
 def sides(size: int, layer: Convolution, padding: PaddingName) -> tuple[int, int]:
-    """The output's side, and the zeros before the image: half of what the windows reach over it, rounded down."""
+    """The output size, and the padding before the image: half of the total padding, rounded down."""
     if padding == "valid":
         return (size - layer.kernel) // layer.stride + 1, 0
     count = math.ceil(size / layer.stride)
@@ -109,7 +109,7 @@ def sides(size: int, layer: Convolution, padding: PaddingName) -> tuple[int, int
 
 
 def convolved(x: np.ndarray, kernel: np.ndarray, layer: Convolution, padding: PaddingName) -> np.ndarray:
-    """Window by window. [B, H, W, C] -> [B, H', W', D]"""
+    """A convolution computed window by window. [B, H, W, C] -> [B, H', W', D]"""
     (height, top), (width, left) = (sides(size, layer, padding) for size in x.shape[1:3])
     zeros = layer.kernel + layer.stride
     padded = np.pad(x, ((0, 0), (top, zeros), (left, zeros), (0, 0)))

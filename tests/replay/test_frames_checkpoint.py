@@ -23,7 +23,7 @@ STACK = 4
 
 
 def image_run(stream: ImageStream, capacity: int) -> Trainer:
-    """A run at its start, whose images come from the stream."""
+    """A new run with images from the stream."""
     space = gymnasium.spaces.Box(0, 255, stream.shape, np.uint8)
     run = fake_run(stream.n_envs, interval=None, space=space)
     run.replay = FrameReplay(capacity, stream.n_envs, stream.shape, (), np.int32, 2, STACK, "repeat")
@@ -90,6 +90,6 @@ def test_the_cost_of_a_checkpoint_does_not_grow_with_the_buffer(tmp_path: Path) 
 
 
 def files(directory: Path) -> dict[Path, tuple[int, int]]:
-    """All files below; a file that was written anew has another inode or time."""
+    """All files below; a rewritten file has another inode or time."""
     found = [Path(parent) / name for parent, _, names in os.walk(directory) for name in names]
     return {path: (path.stat().st_ino, path.stat().st_mtime_ns) for path in found}

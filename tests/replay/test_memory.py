@@ -13,7 +13,7 @@ GB = 10**9
 
 
 def machine(root: Path, **files: str) -> Path:
-    """A root directory with these files; a / in their paths is written as __."""
+    """A root directory with these files; __ in their names stands for a slash."""
     for name, text in ({"proc__meminfo": MEMINFO} | files).items():
         path = root / name.replace("__", "/")
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""What every searcher must do: pure transitions, one pending trial, a state that survives JSON at any point."""
+"""The contract of all searchers: pure transitions, one pending trial, a state that survives JSON at any point."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def plain(trial: Trial) -> tuple[Any, ...]:
 
 
 def continued(searcher: Searcher[Any], state: Any, rng: np.random.Generator, fitnesses: list[float]) -> list[object]:
-    """The trials from here on, and the state behind them; a pending one is told first."""
+    """The following trials, and the state after them; a pending one is told first."""
     trials: list[object] = []
     for fitness in fitnesses:
         trial = searcher.pending(state)

@@ -1,4 +1,4 @@
-"""One contract that all rules for the behaviour member pass, and how often each member acts."""
+"""One contract for all behaviour rules, and how often each member acts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mixtures of all members as target: their weights against numbers worked out by hand, and at the limits."""
+"""Mixtures of all members as target: weights against numbers worked out by hand, and limiting cases."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MIXTURES = ("inverse_loss", "softmax")
 def chosen(
     name: str, losses: list[float], alive: list[bool] | None = None, temperature: float = 1.0
 ) -> tuple[list[int], list[float]]:
-    """The members in their order, and the weight of each in the order of the members."""
+    """The selected members in order, and the weight of each member by index."""
     living = jnp.ones(len(losses), bool) if alive is None else jnp.asarray(alive)
     selected = target_rule(name, temperature).select(jnp.zeros(len(losses)), jnp.asarray(losses), living, 1)
     weights = dict(zip(selected.members.tolist(), selected.weights.tolist(), strict=True))

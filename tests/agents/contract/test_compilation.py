@@ -1,4 +1,4 @@
-"""A number that changes compiles nothing: neither in another agent, nor in the course of a run."""
+"""Changing a number compiles nothing, neither in another agent nor during a run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Whole = Callable[[Case], WholeRun]
 
 
 def use(case: Case, seed: int, rate: float, discount: float) -> float:
-    """Train and use an agent with these numbers; the seconds that were spent on programs."""
+    """Train and use an agent with these numbers; returns the seconds spent on compilation."""
     before = compile_seconds()
     members = tuple(m.replace(learning_rate=rate / (1 + k)) for k, m in enumerate(case.members(discount=discount)))
     if case.entry.copies is not None:

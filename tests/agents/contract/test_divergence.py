@@ -1,4 +1,4 @@
-"""A member that diverges is never the target, never acts and is reported once; if all do, the run or the trial ends."""
+"""A diverged member is never the target, never acts and is reported once; if all diverge, the run or trial ends."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WILD = 1e30  # a learning rate: the first update makes parameters huge, and no o
 
 
 def members_with(case: Case, wild: Sequence[int]) -> tuple[Hyperparameters, ...]:
-    """Members of which these are wild."""
+    """Members of which these have a learning rate that makes them diverge."""
     like = Hyperparameters(hidden=WIDTHS[:1], activation=ACTIVATION, learning_rate=1e-3)
     sound = case.members() or (like,) * case.size
     return tuple(m.replace(learning_rate=WILD) if k in wild else m for k, m in enumerate(sound))
@@ -34,7 +34,7 @@ def model_of(case: Case, wild: Sequence[int], **given: Any) -> Any:
 
 
 def require_shunned(events: Sequence[Event], size: int) -> list[int]:
-    """Check that diverged members are shunned until they are replaced; all that were reported, in order."""
+    """Check that diverged members are not used until they are replaced; returns all that were reported, in order."""
     dead: set[int] = set()
     reported: list[int] = []
     for event in events:

@@ -1,4 +1,4 @@
-"""The order of the members changes nothing for any of them; and what a report says about them."""
+"""Permuting the members changes nothing for any of them; and what a report says about them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def some_batch(case: Case, rng: np.random.Generator) -> Batch[np.ndarray]:
 
 
 def members_of(case: Case) -> tuple[Hyperparameters, ...]:
-    """Members of which no two are equal."""
+    """Pairwise different members."""
     like = Hyperparameters(hidden=WIDTHS[:1], activation=ACTIVATION)
     given = case.members() or (like,) * case.size
     rates = [1e-2, 3e-3, 1e-3, 3e-4]
@@ -42,7 +42,7 @@ def members_of(case: Case) -> tuple[Hyperparameters, ...]:
 
 
 class Ordered:
-    """An agent whose members are those of another in the given order, with the same weights and the same target."""
+    """An agent with the permuted members of another, with the same weights and the same target."""
 
     def __init__(self, case: Case, order: list[int], seed: int = 3) -> None:
         self.case, self.order = case, order
@@ -68,7 +68,7 @@ class Ordered:
         }
 
     def losses(self) -> list[list[float]]:
-        """Those of two updates, in the order of the original; the second shows what the first one learned."""
+        """The losses of two updates, in the original order; the second depends on what the first one learned."""
         agent, state = self.agent, self.with_learning(self.state, **self.learning)
         losses = []
         for number in range(2):
@@ -81,7 +81,7 @@ class Ordered:
         return losses
 
     def with_learning(self, state: Any, **changes: Any) -> Any:
-        """The state with other arrays, wherever in it they are."""
+        """The state with its ensemble's arrays replaced, at any depth."""
         _, part = ensemble_part(self.agent, state)
         changed = part._replace(learning=part.learning._replace(**changes))
         if state is part:

@@ -1,4 +1,4 @@
-"""A space with nowhere to go, or with networks that cannot be built for the observations, is refused before a run."""
+"""A space with a single point, or with networks that are impossible for the observations, is rejected before a run."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CLASSES = [AdaDQN, SEARL, RandomSearch, DEHB]
 
 
 def images_space(layers: int, kernel: int, stride: int, padding: str = "valid") -> SearchSpace:
-    """Convolutions up to so many, so large and with such a stride."""
+    """A space with up to this many convolutions, kernel size and stride."""
     convolutions = {"layers": [1, layers], "channels": [1, 2], "kernel": [1, kernel], "stride": [1, stride]}
     return SearchSpace.from_dict(POINT | {"convolutions": convolutions, "fixed": {"padding": padding}})
 
@@ -67,7 +67,7 @@ def test_a_space_of_one_point_is_refused_before_there_is_a_run(
 
 
 def fits(sides: tuple[int, ...], layers: tuple[tuple[int, int], ...]) -> bool:
-    """Whether kernels with these strides can go over an image without padding, one after the other."""
+    """Whether a sequence of convolutions with these kernels and strides fits an image without padding."""
     for kernel, stride in layers:
         if kernel > min(sides):
             return False

@@ -1,4 +1,4 @@
-"""The record of the members against numbers worked out by hand: losses, choices, divergence, and what children get."""
+"""The record of the members against numbers worked out by hand: losses, choices, divergence and inheritance."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def values(record: MemberRecord) -> dict[str, Any]:
 
 
 def changes(before: MemberRecord, after: MemberRecord) -> dict[str, Any]:
-    """The entries that are not what they were."""
+    """The entries that have changed."""
     return {name: value for name, value in values(after).items() if value != values(before)[name]}
 
 

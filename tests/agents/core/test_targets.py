@@ -1,4 +1,4 @@
-"""The targets that critics learn from, against numbers worked out by hand."""
+"""Learning targets of the critics against numbers worked out by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A member that diverges is never the target, never acts and is reported once; the others go on without it."""
+"""A diverged member is never the target, never acts and is reported once; the others continue without it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def agent_of(*members: Hyperparameters, **settings: Any) -> DQNAgent:
 
 
 def with_parameters(run: State, member: int, value: float) -> State:
-    """The run with this number for all online parameters of a member."""
+    """The state with all online parameters of a member set to this number."""
     (group,) = run.learning.ensemble
     group = group._replace(parameters=group.parameters.at[member].set(value))
     return run._replace(learning=run.learning._replace(ensemble=(group,)))
@@ -82,7 +82,7 @@ def test_a_member_with_broken_parameters_is_never_the_target_and_reported_once(s
 
 
 class Events(Observer):
-    """Keeps the target updates."""
+    """Records the target updates."""
 
     def __init__(self) -> None:
         self.all: list[TargetUpdate] = []
@@ -184,7 +184,7 @@ def test_when_all_diverge_the_error_names_them(n_envs: int) -> None:
 
 
 def copied(run: State) -> State:
-    """The run in memory of its own, which a program may take over."""
+    """A copy of the state in its own memory, which a program may donate."""
     return run._replace(learning=jax.tree.map(jnp.copy, run.learning))
 
 

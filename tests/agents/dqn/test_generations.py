@@ -1,4 +1,4 @@
-"""AdaDQN in a space: what happens at a generation, in which order, and what children have of their parents."""
+"""AdaDQN in a search space: the steps of a generation and their order, and what children inherit."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ STAYS = tuple(Descendant(member, slot, None) for slot, member in enumerate(MIXED
 
 
 def with_children(agent: DQNAgent, **of_slots: tuple[Hyperparameters, int]) -> DQNAgent:
-    """The agent in whose next generation all stay but the members of these slots (`slot_2=(what, parent)`)."""
+    """An agent whose next generation replaces only the members of these slots (`slot_2=(what, parent)`)."""
     following = list(STAYS)
     for name, (member, parent) in of_slots.items():
         following[int(name.removeprefix("slot_"))] = Descendant(member, parent, "chosen")
@@ -327,7 +327,7 @@ def test_in_several_environments_a_member_found_diverged_as_it_acts_leaves_no_ac
 
 
 def lived(agent: DQNAgent, run: State, seed: int, steps: int) -> tuple[State, list[Any]]:
-    """A life with a generation every fourth step, and all that was seen of it."""
+    """A run with a generation every fourth step, and everything that it returned."""
     rng = np.random.default_rng(seed)
     seen: list[Any] = []
     for step in range(1, steps + 1):

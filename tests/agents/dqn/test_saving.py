@@ -1,4 +1,4 @@
-"""The state of DQN as named arrays and JSON: what comes back goes on to the bit."""
+"""The state of DQN as named arrays and JSON: a restored state continues bit for bit."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def agent_of(members: tuple[Hyperparameters, ...]) -> DQNAgent:
 
 
 def lived(agent: DQNAgent, run: State, rng: np.random.Generator, rounds: int) -> tuple[State, list[Any]]:
-    """Some updates, actions and target updates, and all that was seen of them."""
+    """Some updates, actions and target updates, and everything that they returned."""
     seen: list[Any] = []
     for step in range(rounds):
         x, following = rng.standard_normal((2, 8, 2)).astype(np.float32)

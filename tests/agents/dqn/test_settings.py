@@ -1,4 +1,4 @@
-"""The settings of DQN: what is allowed, and what a user is told; and the algorithms that are made of them."""
+"""The settings of DQN: allowed values and error messages; and the algorithms built on them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One program for each member computes what one for all computes, and only what is new is compiled."""
+"""One program per member computes the same as the fused program, and only new architectures are compiled."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ SPACE = SearchSpace.named("vectors")
 def agents(
     members: tuple[Hyperparameters, ...], observations: spaces.Box, **settings: Any
 ) -> tuple[DQNAgent, DQNAgent]:
-    """The agent of a finite set, and the same members in a space."""
+    """An agent with fixed members, and one with the same members in a search space."""
     values = DQNSettings(
         gamma=0.8, behaviour="inverse_loss", exploration_final_eps=0.3, exploration_steps=0, **settings
     )
@@ -146,7 +146,7 @@ def sizes(programs: MemberPrograms) -> tuple[int, ...]:
 
 
 def one_round(agent: DQNAgent, run: State) -> State:
-    """All that a run calls: acting, an update, a target update, a greedy policy."""
+    """Call everything that a run calls: acting, an update, a target update, the greedy policy."""
     rng = np.random.default_rng(0)
     batch = batch_for(BOX, rng)
     for step in range(40):  # until each member has acted and been the target

@@ -1,4 +1,4 @@
-"""Double Q and mixtures as targets of DQN, worked out by hand, in the program for all members and in one for each."""
+"""Double Q and mixtures as targets of DQN, worked out by hand, in the fused program and in one program per member."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def agent_of(members: int, staged: bool, **settings: Any) -> DQNAgent:
 
 
 def started(agent: DQNAgent, online: Sequence[Sequence[float]], target: Sequence[Sequence[float]]) -> State:
-    """A run in which the members have these parameters online, and these in the snapshot."""
+    """A state with these parameters of the members online, and these in the snapshot."""
     run = agent.init(0)
     assert isinstance(agent.programs(run), StagedPrograms) is (agent.evolution is not None)
     alone = len(run.learning.ensemble) == len(online)  # else all are in one group
@@ -58,7 +58,7 @@ def with_target(run: State, members: list[int], weights: list[float]) -> State:
 
 
 def one(x: float, action: int, reward: float, following: float) -> Batch[np.ndarray]:
-    """A batch of one transition that does not end an episode."""
+    """A batch of one non-terminal transition."""
     return Batch(
         np.array([[x]], np.float32),
         np.array([action], np.int32),

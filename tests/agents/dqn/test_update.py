@@ -34,7 +34,7 @@ def agent_of(members: list[Hyperparameters], **settings: Any) -> DQNAgent:
 
 
 def started(agent: DQNAgent, parameters: list[list[float]]) -> State:
-    """A run in which the members have these parameters, online and in the snapshot."""
+    """A state with these parameters of the members, online and in the snapshot."""
     run = agent.init(0)
     groups, rows = [], iter(parameters)
     for group in run.learning.ensemble:  # groups in the order of the members, in all tests here

@@ -142,7 +142,7 @@ def test_a_coefficient_that_is_given_stays(number: float) -> None:
 def objective(
     actor: Sequence[float], critics: Sequence[Sequence[float]], alpha: float, x: np.ndarray, noise: np.ndarray
 ) -> float:
-    """What the actor descends, in double precision: the mean of α log π - min Q."""
+    """The actor's loss in double precision: the mean of α log π - min Q."""
     k_m, k_s, b_m, b_s = actor
     log_std = k_s * x + b_s
     before = k_m * x + b_m + np.exp(log_std) * noise

@@ -1,4 +1,4 @@
-"""A critic that diverges is never in a pair and is reported once; the actor and the other critics go on without it."""
+"""A diverged critic is never in a pair and is reported once; the actor and the other critics continue without it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def agent_of(*members: Hyperparameters) -> SACAgent:
 
 
 def with_parameters(run: State, member: int, value: float) -> State:
-    """The run with this number for all online parameters of a member."""
+    """The state with all online parameters of a member set to this number."""
     (group,) = run.learning.ensemble
     group = group._replace(parameters=group.parameters.at[member].set(value))
     return run._replace(learning=run.learning._replace(ensemble=(group,)))
@@ -167,7 +167,7 @@ def test_when_all_diverge_the_loop_ends_with_the_error() -> None:
 
 
 class Events(Observer):
-    """Keeps the rows of selection.csv."""
+    """Records the rows of selection.csv."""
 
     def __init__(self) -> None:
         self.all: list[TargetUpdate] = []

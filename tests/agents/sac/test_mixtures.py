@@ -30,7 +30,7 @@ def with_weights(run: State, members: list[int], weights: list[float]) -> State:
 
 
 def begun(agent: SACAgent, critics: list[list[float]] = CRITICS) -> State:
-    """A run with these critics and the equal weights that it begins with."""
+    """A state with these critics and the initial equal weights."""
     run, size = started(agent, critics), len(critics)
     return with_weights(run, list(range(size)), [1.0 / size] * size)
 

@@ -1,4 +1,4 @@
-"""The state of SAC as named arrays and JSON: what comes back goes on to the bit."""
+"""The state of SAC as named arrays and JSON: a restored state continues bit for bit."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def agent_of(members: tuple[Hyperparameters, ...]) -> SACAgent:
 
 
 def lived(agent: SACAgent, run: State, rng: np.random.Generator, rounds: int) -> tuple[State, list[Any]]:
-    """Some updates, actions and rows of the report, and all that was seen of them."""
+    """Some updates, actions and reports, and everything that they returned."""
     seen: list[Any] = []
     for step in range(rounds):
         x, following = rng.standard_normal((2, 8, 2), np.float32)

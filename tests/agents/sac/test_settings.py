@@ -1,4 +1,4 @@
-"""The settings of SAC: what is allowed, and what a user is told; the algorithms and the spaces that they are for."""
+"""The settings of SAC: allowed values and error messages; the algorithms, and the spaces that they accept."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ONE = Hyperparameters(hidden=(8,))
 
 
 def members_of(name: str, given: Sequence[Hyperparameters] = ()) -> tuple[Hyperparameters, ...]:
-    """What an algorithm trains if these members are given."""
+    """The members that an algorithm trains, given these."""
     found = algorithm(name)
     return found.population(Population(tuple(given)), found.configure({}), 0, lambda: VECTOR.shape).members
 

@@ -261,7 +261,7 @@ DIMENSIONS, ACTIONS, BATCH = 2, 2, 8
 def lived(
     members: tuple[Hyperparameters, ...], order: list[int], group: bool
 ) -> tuple[Ensemble, SACState, list[list[int]]]:
-    """Some updates of these members, which are MIXED in another order, and the pairs, named as in MIXED."""
+    """Some updates of these members, a permutation of MIXED, and the pairs as indices into MIXED."""
     given = SACSettings(actor_hidden="6", actor_activation="tanh", tau=0.2, gamma=0.9)
     base = Ensemble.of(MIXED, (DIMENSIONS + ACTIONS,), 1)
     weights = by_member(base, base.parameters(base.init(MIXED, np.random.default_rng(5))))

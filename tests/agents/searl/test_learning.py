@@ -1,4 +1,4 @@
-"""SEARL learns from each member's own target and compares members by their returns: numbers worked out by hand."""
+"""SEARL trains members on their own targets and compares them by their returns: numbers worked out by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rhythm of SEARL: members act in turn, then all learn in a burst, then the tournament."""
+"""The schedule of SEARL: members act in turn, then all learn in a burst, then the tournament."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ SMALL = SearchSpace.from_dict(
 
 
 class WatchedAgent(SEARLAgent):
-    """Writes down who acted, what it did, and what its network says is best."""
+    """Records the acting member, its action, and the greedy action of its network."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)

@@ -1,4 +1,4 @@
-"""A run of SEARL can be left at any step, in or between evaluations, and goes on to the bit; agents save and load."""
+"""A run of SEARL interrupted at any step, within or between evaluations, resumes exactly; agents save and load."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def everything(trainer: Trainer) -> tuple[dict[str, bytes], str]:
 
 
 class Keeper(Observer):
-    """Keeps a snapshot of every step."""
+    """Records a snapshot at every step."""
 
     def __init__(self) -> None:
         self.kept: dict[int, tuple[Snapshot, int, dict[str, np.ndarray]]] = {}
@@ -76,7 +76,7 @@ def whole() -> tuple[Trainer, Keeper, Diary]:
 
 
 def borders(diary: Diary) -> dict[str, int]:
-    """Steps of all kinds: in an evaluation, at the end of one, of a generation, and around them."""
+    """Steps of all kinds: within an evaluation, and at and around the ends of evaluations and generations."""
     episodes, first = diary.of(MemberEvaluation), diary.of(Generation)[0].step
     turn = next(e.step for e, after in itertools.pairwise(episodes) if e.member != after.member)
     return {

@@ -1,4 +1,4 @@
-"""TD3's actor climbs the value of one critic; then all targets follow. Against numbers worked out by hand."""
+"""TD3's actor ascends the value of one critic; then all targets are updated. Numbers worked out by hand."""
 
 from __future__ import annotations
 

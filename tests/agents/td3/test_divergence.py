@@ -1,4 +1,4 @@
-"""A critic of TD3 that diverges is never used and is reported once; an actor that does ends the run with its name."""
+"""A diverged critic of TD3 is never used and is reported once; a diverged actor ends the run with an error."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def agent_with(members: tuple[Hyperparameters, ...], algo: str = "adatd3") -> TD
 
 
 def with_parameters(run: State, member: int, value: float) -> State:
-    """The run with this number for all online parameters of a member."""
+    """The state with all online parameters of a member set to this number."""
     (group,) = run.learning.ensemble
     group = group._replace(parameters=group.parameters.at[member].set(value))
     return run._replace(learning=run.learning._replace(ensemble=(group,)))

@@ -1,4 +1,4 @@
-"""AdaTD3 in a space: a child has its parent's loss, weights and Polyak target; the actors stay as they are."""
+"""AdaTD3 in a search space: a child has its parent's loss, weights and Polyak target; the actors do not change."""
 
 from __future__ import annotations
 

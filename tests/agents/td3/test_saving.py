@@ -1,4 +1,4 @@
-"""The state of TD3 as named arrays and JSON, and its policy as a file: what comes back goes on to the bit."""
+"""The state of TD3 as named arrays and JSON, and its policy as a file: a restored state continues bit for bit."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def mixed_agent(members: tuple[Hyperparameters, ...] = MIXED) -> TD3Agent:
 
 
 def lived(agent: TD3Agent, run: State, rng: np.random.Generator, rounds: int) -> tuple[State, list[Any]]:
-    """Some updates, actions and rows of the report, and all that was seen of them."""
+    """Some updates, actions and reports, and everything that they returned."""
     seen: list[Any] = []
     for step in range(1, rounds + 1):
         batch = random_batch(rng)

@@ -1,4 +1,4 @@
-"""Searches over other algorithms than DQN: their settings are the base's own, and a trial is a run of it."""
+"""Searches with bases other than DQN: they have the settings of the base, and a trial is a run of it."""
 
 from __future__ import annotations
 
@@ -202,7 +202,7 @@ def test_the_policy_is_the_actor_of_the_best_trial() -> None:
 
 
 class Breaks(Diary):
-    """Destroys the actor of the trial under way at a step."""
+    """Makes the current trial's actor diverge at a step."""
 
     def __init__(self, step: int) -> None:
         super().__init__(lambda trainer: self.destroy(trainer) if trainer.clock.step == step else None)

@@ -1,4 +1,4 @@
-"""What can be said about a search, and what is refused."""
+"""The settings of a search, and which values are rejected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trials within one run: where they begin and end, what begins anew with them, and how good they were."""
+"""Trials within one run: where they begin and end, what they reset, and their fitness."""
 
 from __future__ import annotations
 
