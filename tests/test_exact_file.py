@@ -123,7 +123,7 @@ def test_what_happened_to_it_meanwhile_is_noticed_by_a_checkpoint(
     if closed:
         file.close()
     change(file.path)
-    if closed and change is replace:  # by the same, and nobody was writing
+    if closed and change is replace:  # by the same object, which had no open file
         file.sync()
         before = file.path.read_bytes()
         file.append("more\n")

@@ -77,7 +77,7 @@ def assert_handled(members: tuple[Hyperparameters, ...]) -> np.ndarray:
     for k, (parameters, began) in enumerate(zip(online_of(run), before, strict=True)):
         if not diverged[k]:
             assert np.isfinite(parameters).all(), members[k]
-            # The error came back to the first layer, whatever lies behind it.
+            # The gradient reached the first layer, whatever follows it.
             first = math.prod(agent.ensemble_of(members).network(k).shapes[0])
             assert not np.array_equal(parameters[:first], began[:first]), members[k]
             assert np.isfinite(run.learning.record.last_loss[k]), members[k]

@@ -84,7 +84,7 @@ def test_the_cost_of_a_checkpoint_does_not_grow_with_the_buffer(tmp_path: Path) 
         after = files(tmp_path)
         written.append(sum(path.stat().st_size for path in after if before.get(path) != after[path]))
     frames = 1004 * 400
-    # What is new since the last time, less than one segment, and kilobytes that name arrays and segments.
+    # The new rows since the last checkpoint, less than one segment, and kilobytes of index.
     assert all(frames - 64 * 400 < cost < frames + 64 * 400 + 1004 * 20 + 50_000 for cost in written)
     assert run.replay.added * 400 > 3.9 * frames
 

@@ -81,7 +81,7 @@ def test_a_buffer_may_be_larger_than_memory_where_it_need_not_be_filled() -> Non
     require_memory(10 * GB, available=GB, times=10)
     with pytest.raises(UserError) as caught:
         require_memory(1000 * GB, available=GB, times=10)
-    # Less than one percent is no advice.
+    # No advice is given for less than one percent.
     assert str(caught.value) == (
         "the replay buffer takes 1,000.00 GB when it is full, but 1.00 GB of memory are available: lower buffer_size"
     )

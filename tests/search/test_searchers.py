@@ -103,11 +103,11 @@ def test_one_trial_is_pending_at_most(searcher: Searcher[Any]) -> None:
     state, trial = searcher.ask(searcher.init(), rng)
     with pytest.raises(ValueError, match="trial 0 is pending"):
         searcher.ask(state, rng)
-    with pytest.raises(ValueError, match="trial 7 is told, but trial 0 is pending"):
+    with pytest.raises(ValueError, match="was called for trial 7, but trial 0 is pending"):
         searcher.tell(state, trial._replace(number=7), 0.0)
     told = searcher.tell(state, trial, 0.0)
     assert searcher.pending(told) is None
-    with pytest.raises(ValueError, match="trial 0 is told, but none is pending"):
+    with pytest.raises(ValueError, match="was called for trial 0, but none is pending"):
         searcher.tell(told, trial, 0.0)
 
 

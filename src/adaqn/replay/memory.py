@@ -87,7 +87,7 @@ def _address_space(root: Path) -> int | None:
 
 
 def _control_groups(root: Path) -> list[int | None]:
-    """What each control group that this process is in leaves, in both versions of their file system."""
+    """What each control group (v1 and v2) of this process leaves."""
     mounted = root / "sys/fs/cgroup"
     left: list[int | None] = []
     for line in _text(root / "proc/self/cgroup").splitlines():

@@ -75,14 +75,14 @@ def frozen_vector(values: ArrayLike) -> np.ndarray:
 def require_told(pending: Trial | None) -> None:
     """Raise if a trial is still pending."""
     if pending is not None:
-        raise ValueError(f"trial {pending.number} is pending and must be told before another one is asked for")
+        raise ValueError(f"trial {pending.number} is pending: call tell() for it before asking for another one")
 
 
 def require_pending(pending: Trial | None, trial: Trial) -> Trial:
     """The pending trial; raises if it is not the one that is told."""
     if pending is None or pending.number != trial.number:
         waiting = "none is" if pending is None else f"trial {pending.number} is"
-        raise ValueError(f"trial {trial.number} is told, but {waiting} pending")
+        raise ValueError(f"tell() was called for trial {trial.number}, but {waiting} pending")
     return pending
 
 

@@ -28,11 +28,11 @@ from adaqn.space import SearchSpace
 ENVIRONMENT = "Contract/Walk-v0"
 STEPS = 66
 ACTIVATION = "tanh"  # so few units of another kind may all die
-WIDTHS = (8, 6, 8)  # of the members' networks: two groups, of which one has a member between those of the other
+WIDTHS = (8, 6, 8)  # widths of the members' networks: two groups with interleaved members
 N_ENVS = 2
 
-# The ring is written over, all that is due comes due several times, and several operations are due at once. Compiled
-# functions depend on the batch, on τ and on the entropy's coefficient, so these are such that one can learn with them.
+# The ring buffer wraps around, every kind of operation is due several times, and several are due at once. Compiled
+# functions depend on the batch, on τ and on the entropy coefficient, so these have values that also allow learning.
 SMALL: dict[str, Any] = {
     "gamma": 0.8,
     "learning_starts": 8,
@@ -146,7 +146,7 @@ class Case:
         without = () if self.in_space else EVOLUTION_NAMES
         given = {name: value for name, value in wanted.items() if name in names and name not in without}
         known = {*SMALL, *OF_GENERATIONS, *given}
-        # A count that nothing is known of, and that is as large as those of real runs.
+        # An unknown count with a default as large as in real runs.
         unknown = {n: 12 for n, d in names.items() if n not in known and type(d) is int and d > 100}
         return {**given, **unknown, **self.entry.overrides}
 

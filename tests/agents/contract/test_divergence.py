@@ -60,7 +60,7 @@ def test_members_that_diverge_are_left_behind(case: Case, wild: list[int]) -> No
     with pytest.warns(RuntimeWarning, match="diverged and no longer takes part") as warned:
         model.learn(STEPS, diary)
     assert require_shunned(diary.events, case.size) == wild
-    # The user is told of each of them once, with the hyperparameters that it had.
+    # Each of them is reported to the user once, with its hyperparameters.
     for k, warning in zip(wild, warned, strict=True):
         assert f"member {k} diverged" in str(warning.message) and "'learning_rate': 1e+30" in str(warning.message)
     updates = [event for event in diary.events if isinstance(event, TargetUpdate)]
@@ -89,7 +89,7 @@ def test_if_all_diverge_the_run_ends_with_the_reason(case: Case, tmp_path: Path)
     if isinstance(raised.value, AllMembersDiverged):
         assert sentence.count("'learning_rate': 1e+30") == case.size
     assert not (tmp_path / "run" / "summary.json").exists()
-    # What was recorded before is still there.
+    # Earlier records are kept.
     assert list((tmp_path / "run" / "checkpoint").glob("step-*.zip"))
 
 

@@ -57,7 +57,7 @@ class Ordered:
         old, new = source.ensemble_of(state.members), mine.ensemble_of(own.members)
         weights, learning = old.split(state.learning.ensemble), own.learning
         place = {k: slot for slot, k in enumerate(order)}
-        # Not the first members, so that a target which stays where it was is noticed.
+        # Not the first members, so that a target that is not permuted is detected.
         targets = [place[len(members) - 1 - k] for k in range(len(np.asarray(learning.selected.members)))]
         self.selected = learning.selected._replace(members=jnp.asarray(targets, jnp.int32))
         target = [np.asarray(old.member(state.learning.target, k)) for k in order]

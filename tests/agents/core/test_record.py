@@ -97,7 +97,7 @@ def test_only_living_candidates_are_chosen() -> None:
     candidates = jnp.asarray([True, False, True])
     after, selected = record.select(target_rule("lowest"), UNIFORMS, candidates, 1)
     assert selected.members.tolist() == [2]
-    # One that is no candidate is compared all the same.
+    # A member that is not a candidate still gets a compared loss.
     assert after.compared_loss.tolist() == [math.inf, 1.0, 2.0]
 
 

@@ -116,5 +116,5 @@ def test_a_weighted_mean_goes_by_the_members_that_the_weights_are_for() -> None:
     values = jnp.asarray([[1.0, 2.0], [10.0, 20.0], [100.0, math.nan]])
     assert weighted_mean(values, selection([1, 0], [0.75, 0.25])).tolist() == [7.75, 15.5]
     assert weighted_mean(values, selection([1, 0, 2], [0.75, 0.25, 0.0])).tolist() == [7.75, 15.5]
-    # A member that stands for another one has its weight.
+    # A member that replaces another one in the pair has its weight.
     assert weighted_mean(values, selection([0, 0, 1], [0.5, 0.25, 0.25])).tolist() == [3.25, 6.5]

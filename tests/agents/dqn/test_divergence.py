@@ -191,7 +191,7 @@ def copied(run: State) -> State:
 @pytest.mark.parametrize("target_update_interval", [1, 10])
 def test_when_all_diverge_the_loop_ends_with_the_error(target_update_interval: int) -> None:
     environments = Environments.make("CartPole-v1", 1, {})
-    # With an interval of 10, it is when a member acts that nobody is left; with 1, when a target is chosen.
+    # With an interval of 10, the last member is found diverged when it acts; with 1, when a target is chosen.
     settings = DQNSettings(
         learning_starts=10,
         target_update_interval=target_update_interval,

@@ -54,12 +54,12 @@ def test_a_mixed_ensemble_goes_on_to_the_bit() -> None:
     agent = agent_of(MIXED)
     run, _ = lived(agent, agent.init(1), np.random.default_rng(0), rounds=10)
     arrays, meta = agent.to_arrays(run)
-    assert sum("rng_key" in name for name in arrays) == 1  # of the two members that draw, in one array
+    assert sum("rng_key" in name for name in arrays) == 1  # keys of the two stochastic optimizers
     kept = {name: array.copy() for name, array in arrays.items()}
     run, seen = lived(agent, run, np.random.default_rng(2), rounds=10)
     for name, array in arrays.items():
         assert np.array_equal(array, kept[name]), f"{name} changed as the run went on"
-    # JSON there and back, into an agent that knows only the spaces and settings.
+    # A JSON round trip, into an agent that was built from the spaces and settings only.
     fresh = agent_of((Hyperparameters(),))
     restored = fresh.from_arrays(arrays, json.loads(json.dumps(meta)))
     assert restored.members == MIXED

@@ -180,7 +180,7 @@ def test_a_changed_number_compiles_nothing() -> None:
     rates = np.concatenate([group.learning_rate for group in run.learning.ensemble])  # with NumPy: nothing is compiled
     assert rates.tolist() == [0.5, 0.25, 0.125]
     assert compile_seconds() == before, "something was traced or compiled"
-    # An architecture that another member has, or had, is there too.
+    # The programs of an architecture that another member has or had are reused.
     run = one_round(agent, generation_of(agent, run, [stays[0], stays[1], Descendant(members[1], 1, "architecture")]))
     assert compile_seconds() == before, "something was traced or compiled"
     jax.jit(lambda x: x + 1.0)(3.0)

@@ -24,7 +24,7 @@ from tests.agents.dqn.plain_dqn import PlainDQN, huber_slope
 STEPS, TARGET_INTERVAL, EXPLORATION_STEPS = 630, 45, 150
 BUFFER, BATCH, GAMMA, RATE = 200, 16, 0.97, 1e-3
 SIZES = (8, 24, 16, 4)  # of the layers, from observations to actions
-EPISODE_STEPS = 75  # about as many as a random lander stays in the air
+EPISODE_STEPS = 75  # about the length of a random policy's episode
 
 Row = tuple[bytes, int, bytes, bytes, bool]  # observation, action, reward, next observation, terminated
 
@@ -89,7 +89,7 @@ class NotedDraws(np.random.Generator):
 
     def random(self, *arguments: Any, **keywords: Any) -> Any:
         drawn = super().random(*arguments, **keywords)
-        if np.ndim(drawn) == 2:  # otherwise it is for the choice of a target member, of whom there is one
+        if np.ndim(drawn) == 2:  # other draws are for the choice among one target member
             self.diary.note("act")
             self.diary.uniforms.append(drawn[0])
         return drawn

@@ -62,7 +62,7 @@ def assert_sound_actor(run: State) -> None:
 @pytest.mark.parametrize("member", [0, 2])
 def test_a_broken_critic_is_in_no_pair_and_reported_once(member: int, broken: float) -> None:
     agent, rng = agent_of(SOUND, SOUND, SOUND), np.random.default_rng(0)
-    # One that was in the pair, or one that was not.
+    # A member of the pair, or another one.
     run = with_parameters(agent.init(0), member, broken)
     others = [k for k in range(3) if k != member]
     events, actors = [], []
@@ -111,7 +111,7 @@ def test_a_target_that_overflows_does_not_take_the_others_along() -> None:
     run = learned(agent.update(run, Operation.ACTOR_UPDATE, some_batch(rng), CLOCK, rng))
     assert run.learning.record.diverged.tolist() == [True, True, False]
     assert np.array_equal(run.learning.ensemble[0].parameters, before)
-    # The one left alive is its own pair, and learns from itself.
+    # The only remaining member is both members of the pair, and learns from itself.
     assert run.learning.selected.members.tolist() == [2, 2]
     for _ in range(3):
         run = learned(agent.update(run, Operation.ACTOR_UPDATE, some_batch(rng), CLOCK, rng))

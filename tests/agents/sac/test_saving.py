@@ -54,7 +54,7 @@ def test_a_mixed_ensemble_goes_on_to_the_bit() -> None:
     run, seen = lived(agent, run, np.random.default_rng(2), rounds=9)
     for name, array in arrays.items():
         assert np.array_equal(array, kept[name]), f"{name} changed as the run went on"
-    # JSON there and back, into an agent that knows only the spaces and settings.
+    # A JSON round trip, into an agent that was built from the spaces and settings only.
     fresh = agent_of((Hyperparameters(), Hyperparameters()))
     restored = fresh.from_arrays(arrays, json.loads(json.dumps(meta)))
     assert restored.members == MIXED

@@ -38,7 +38,7 @@ from tests.agents.searl.cases import (
     with_record,
 )
 
-RNG = np.random.default_rng(0)  # given where an interface asks for one, and nothing is random
+RNG = np.random.default_rng(0)  # required by the interface; nothing here is random
 ONE = batch_of((1.0, 0, 1.0, 2.0, False))
 BROKEN = [math.nan] * 4
 

@@ -46,7 +46,7 @@ def assert_sound_actor(run: State) -> None:
 @pytest.mark.parametrize("member", [0, 2])
 def test_a_broken_critic_is_not_used_and_reported_once(member: int, broken: float) -> None:
     agent, rng = agent_with((SOUND,) * 3), np.random.default_rng(0)
-    # One that was in the pair, or one that was not.
+    # A member of the pair, or another one.
     run = with_parameters(agent.init(0), member, broken)
     others = [k for k in range(3) if k != member]
     events, actors, targets = [], [], []
@@ -126,7 +126,7 @@ def test_a_target_that_overflows_does_not_take_the_others_along() -> None:
     assert run.learning.selected.members.tolist() == [2, 2]
     for _ in range(3):
         run = learned(agent.update(run, Operation.ACTOR_UPDATE, random_batch(rng), CLOCK, rng))
-    # The one left alive learns from itself.
+    # The only remaining member learns from itself.
     assert run.learning.record.diverged.tolist() == [True, True, False]
     assert not np.array_equal(run.learning.ensemble[0].parameters[2], before[2])
     assert math.isfinite(float(run.learning.record.loss[2]))

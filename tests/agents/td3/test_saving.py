@@ -51,7 +51,7 @@ def test_a_mixed_ensemble_goes_on_to_the_bit() -> None:
     arrays, meta = agent.to_arrays(run)
     kept = {name: array.copy() for name, array in arrays.items()}
     run, seen = lived(agent, run, np.random.default_rng(2), rounds=8)
-    # JSON there and back, into an agent that knows only the spaces and settings.
+    # A JSON round trip, into an agent that was built from the spaces and settings only.
     fresh = mixed_agent((Hyperparameters(), Hyperparameters()))
     restored = fresh.from_arrays(kept, json.loads(json.dumps(meta)))
     assert restored.members == MIXED

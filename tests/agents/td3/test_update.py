@@ -163,7 +163,7 @@ def test_rows_of_the_report() -> None:
     assert (event.step, event.target, event.newly_diverged) == (7, 1, ())
     assert event.selected == (1.0, 1.0, 0.0, 0.0)
     assert event.acted == (0.0, 0.0, 1.0, 0.0)
-    # A new stretch begins; what is counted over the whole run stays.
+    # Counters since the last report are reset; those of the whole run are kept.
     run = updated(agent, run, TWO)
     run, event = summed_up(agent, run, step=8)
     assert (event.selected, event.acted) == ((1.0, 1.0, 0.0, 0.0), (0.0,) * 4)

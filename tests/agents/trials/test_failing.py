@@ -43,7 +43,7 @@ def test_trials_that_diverge_end_early_and_the_run_goes_on(n_envs: int) -> None:
     trainer.run(120, [diary])
     assert len(diary.ends) >= 4
     assert all(end.fitness is None for end in diary.ends)
-    # The first update makes its parameters huge, the next ones notice; then one step is taken with any action.
+    # The first update makes its parameters huge, the next ones detect it; then one step is taken with a random action.
     assert all(10 < end.last_step - end.first_step < 40 for end in diary.ends)
     assert [end.first_step for end in diary.ends[1:]] == [end.last_step for end in diary.ends[:-1]]
     assert [step for step, failed in diary.looks.items() if failed] == [end.last_step for end in diary.ends]

@@ -106,7 +106,7 @@ def test_the_classes_learn_save_and_load(kind: Any, settings: dict[str, Any], tm
     loaded: Any = kind.load(agent.save(tmp_path / "search"))
     assert loaded.best_trial == best and loaded.members == agent.members
     assert loaded.predict(observations, deterministic=True)[0].tolist() == actions.tolist()
-    # It goes on in the midst of its trial, and waits until there is something to learn from.
+    # It continues in the middle of its trial, and waits until there is enough to learn from.
     before = loaded.trainer.updates
     loaded.learn(30, reset_num_timesteps=False)
     assert (loaded.num_timesteps, loaded.trainer.updates) == (180, before)

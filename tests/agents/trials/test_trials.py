@@ -38,7 +38,7 @@ def test_a_trial_ends_at_the_first_step_that_reaches_its_budget(n_envs: int, end
     assert [start.number for start in diary.starts] == [1, 2, 3]
     assert [end.number for end in diary.ends] == [0, 1, 2]
     assert all(event.fidelity == 40 for event in (*diary.ends, *diary.starts))
-    # What is ended is what was begun, and every trial is another one.
+    # Every trial ends as it began, and all trials are different.
     begun = [first, *(start.hyperparameters for start in diary.starts)]
     assert [end.hyperparameters for end in diary.ends] == begun[:-1]
     assert len(set(begun)) == 4

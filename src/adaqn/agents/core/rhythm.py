@@ -17,7 +17,7 @@ class Beat(NamedTuple):
 
 
 def beats(clock: Clock, learning_starts: int, train_freq: int, target_interval: int) -> Iterator[Beat]:
-    """What is due at each of the steps (settled, step]; with several environments these can include many periods."""
+    """What is due at each of the steps (settled, step]; with several environments these can be many."""
     first = clock.replay_start + learning_starts
     for step in range(max(clock.settled, first) + 1, clock.step + 1):
         since_update = step % train_freq
