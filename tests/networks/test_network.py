@@ -197,7 +197,7 @@ def test_with_convolutions_all_kernels_vary_by_their_average_fan_and_biases_are_
 
 
 @pytest.mark.parametrize("shape", [(4,), (4, 4), (2, 4, 4, 1)])
-def test_convolutions_on_what_is_no_image_are_told(shape: tuple[int, ...]) -> None:
+def test_convolutions_need_image_observations(shape: tuple[int, ...]) -> None:
     sentence = (
         f"convolutions need image observations of shape (height, width, channels), but these have the shape {shape}"
     )
@@ -206,7 +206,7 @@ def test_convolutions_on_what_is_no_image_are_told(shape: tuple[int, ...]) -> No
 
 
 @pytest.mark.parametrize(("shape", "given"), [((7, 9, 1), "2 x 3"), ((9, 7, 1), "3 x 2")])
-def test_an_image_that_shrinks_below_the_kernel_is_told(shape: tuple[int, ...], given: str) -> None:
+def test_an_image_that_shrinks_below_the_kernel_is_an_error(shape: tuple[int, ...], given: str) -> None:
     # Every two pixels, a window of four fits three times into eight or nine pixels and twice into seven.
     layers = [Convolution(2, 4, 2), Convolution(2, 1, 1), Convolution(2, 3, 1)]
     assert convolutional(layers, (8, 9, 1), padding="valid").images[-1] == (1, 1, 2)

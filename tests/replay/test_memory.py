@@ -87,7 +87,7 @@ def test_a_buffer_may_be_larger_than_memory_where_it_need_not_be_filled() -> Non
     )
 
 
-def test_where_the_system_refuses_a_buffer_of_unknown_limits_it_is_told() -> None:
+def test_a_failed_allocation_with_unknown_limits_is_an_error() -> None:
     assert str(too_large(2 * GB, None)) == (
         "the replay buffer takes 2.00 GB when it is full, but this machine has less: lower buffer_size"
     )
@@ -104,7 +104,7 @@ def test_needs_are_added_up_and_the_largest_is_named() -> None:
     )
 
 
-def test_sizes_beyond_all_floats_can_be_told() -> None:
+def test_sizes_beyond_the_range_of_floats_can_be_formatted() -> None:
     assert gigabytes(10**400).endswith(",000.00 GB")
     assert (gigabytes(0), gigabytes(-5), gigabytes(12_345_678_901)) == ("0.00 GB", "0.00 GB", "12.35 GB")
 

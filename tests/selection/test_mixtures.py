@@ -73,7 +73,7 @@ def test_softmax_goes_from_the_best_alone_to_equal_weights() -> None:
 
 
 @pytest.mark.parametrize("name", MIXTURES)
-def test_a_dead_member_weighs_nothing_and_changes_nothing(name: str) -> None:
+def test_a_diverged_member_has_weight_0_and_no_effect(name: str) -> None:
     # The mean is over non-diverged members: if the first has diverged, the result is as if it did not exist.
     for loss in (0.0, 100.0, math.inf, math.nan):
         members, weights = chosen(name, [loss, 4.0, 1.0], alive=[False, True, True])

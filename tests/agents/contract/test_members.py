@@ -140,7 +140,7 @@ def test_shares_are_those_of_the_target_updates(case: Case, whole: Whole) -> Non
 
 
 @pytest.mark.parametrize("case", every())
-def test_rows_count_all_that_happened_since_the_last_one(case: Case, whole: Whole) -> None:
+def test_rows_summarize_the_updates_since_the_last_one(case: Case, whole: Whole) -> None:
     run, since, rows = whole(case), 0, 0
     for event in run.diary.events:
         if isinstance(event, TrialStart):

@@ -96,7 +96,7 @@ def test_without_padding_a_space_is_refused_just_where_one_of_its_networks_is_no
 
 
 @pytest.mark.parametrize("kind", CLASSES)
-def test_images_that_are_too_small_are_told_to_all_who_search(kind: Any) -> None:
+def test_images_that_are_too_small_are_an_error_in_every_search(kind: Any) -> None:
     # 8 x 8 become 3 x 3 and then 1 x 1, which is too small for a third kernel.
     with pytest.raises(UserError) as error:
         kind(image_env(8), space=images_space(layers=3, kernel=3, stride=2))
@@ -121,7 +121,7 @@ def test_a_member_without_padding_hands_it_down() -> None:
         require_room(same, (8, 8, 2), members=(member, member.replace(padding="valid")))
 
 
-def test_images_that_are_too_small_are_told_before_there_is_a_run(
+def test_images_that_are_too_small_are_an_error_before_a_run_starts(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     space, run_dir = tmp_path / "space.yaml", tmp_path / "run"

@@ -166,7 +166,7 @@ def test_survivors_keep_everything_whoever_has_children() -> None:
     }  # fmt: skip
 
 
-def test_who_is_in_a_list() -> None:
+def test_which_members_are_in_an_array_of_indices() -> None:
     assert among(jnp.asarray([2, 0, 2]), 4).tolist() == [True, False, True, False]
     assert among(jnp.asarray([-1, 1]), 3).tolist() == [False, True, False]
 

@@ -96,7 +96,7 @@ def test_the_target_of_a_mixture_is_the_weighted_mean_of_all() -> None:
 
 
 @pytest.mark.parametrize("broken", [math.nan, math.inf, 1e30])
-def test_values_that_cannot_be_learned_from_are_told_and_weigh_nothing_without_weight(broken: float) -> None:
+def test_unusable_values_are_reported_and_ignored_with_weight_0(broken: float) -> None:
     ensemble, parameters = critics([*CRITICS[:3], [broken, broken]])
     pair = selection([0, 3], [0.5, 0.5])
     assert critic_target(ensemble, parameters, pair, INPUTS, mixture=False)[1].tolist() == [False] * 3 + [True]

@@ -87,7 +87,7 @@ def test_one_environment_is_acted_in_the_same_way() -> None:
     assert_frequencies(np.asarray(run.learning.record.acted) / draws, [0.2, 0.6, 0.2], draws)
 
 
-def test_what_acted_is_told_at_the_target_update_and_counted_anew() -> None:
+def test_actions_are_reported_at_the_target_update_and_reset() -> None:
     agent = agent_with(epsilon=0.0, behaviour_epsilon=0.0)
     run, rng = started(agent, target=2), np.random.default_rng(0)
     for n in (5, 2):

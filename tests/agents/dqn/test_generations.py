@@ -121,7 +121,7 @@ def test_three_members_by_hand() -> None:
 
 
 @pytest.mark.parametrize("selection", ["highest", "random"])
-def test_the_target_is_chosen_among_those_who_stay(selection: str) -> None:
+def test_the_target_is_chosen_among_the_survivors(selection: str) -> None:
     agent = agent_of([HALF] * 5, selection=selection)
     start = with_losses(agent.init(0), 3.0, 1.0, 5.0, 2.0, 4.0)
     gone = 0
@@ -256,7 +256,7 @@ def test_reset_weights_keeps_nothing_of_the_parent() -> None:
         assert after[slot].tobytes() == before[slot].tobytes()
 
 
-def test_the_snapshot_is_renewed_and_nobody_shares_memory() -> None:
+def test_the_snapshot_is_updated_and_shares_no_memory() -> None:
     agent = with_children(mixed(), slot_1=(MIXED[0].replace(learning_rate=0.5), 0), slot_2=(grown(MIXED[0], (4,)), 0))
     run = trained(agent, agent.init(0), updates=3)
     run, _, _ = replaced(agent, run)
@@ -289,7 +289,7 @@ def test_the_diverged_go_first_however_small_their_loss(found: str) -> None:
     assert [row.tolist() for row in online_of(run)] == [DOWN] * 3
 
 
-def test_with_truncation_all_who_diverged_are_replaced() -> None:
+def test_with_truncation_all_diverged_members_are_replaced() -> None:
     agent = agent_of([HALF] * 5, exploit="truncation")
     run = with_parameters(agent.init(0), [BROKEN, STEEP, BROKEN, DOWN, FLAT])
     run, update, generation = replaced(agent, with_losses(run, 0.0, 3.0, 0.0, 1.0, 2.0))

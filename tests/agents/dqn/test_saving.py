@@ -82,7 +82,7 @@ def test_another_seed_is_another_state() -> None:
     assert not np.array_equal(first[".ensemble[1].optimizer[0].rng_key"], other[".ensemble[1].optimizer[0].rng_key"])
 
 
-def test_what_does_not_fit_is_told() -> None:
+def test_a_state_that_does_not_match_is_an_error() -> None:
     state = {"a": np.zeros(3, np.float32), "b": np.zeros((), np.int32)}
     arrays = state_to_arrays(state)
     with pytest.raises(CheckpointError, match=r"the saved state has no array \['b'\]"):

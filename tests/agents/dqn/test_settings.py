@@ -77,7 +77,7 @@ def test_algorithms_are_names_for_settings_and_members(name: str, selection: str
     assert (found.copies == 1) is one
 
 
-def test_an_unknown_algorithm_or_setting_is_told() -> None:
+def test_an_unknown_algorithm_or_setting_is_an_error() -> None:
     with pytest.raises(UserError, match=r"unknown algorithm 'adadqm'; did you mean 'adadqn'\?"):
         algorithm("adadqm")
     with pytest.raises(UserError, match=r"unknown setting 'gama'; did you mean 'gamma'\?"):

@@ -113,7 +113,7 @@ def test_one_by_one_is_what_all_at_once_is(
     np.testing.assert_allclose(run.learning.selected.weights, other.learning.selected.weights, rtol=1e-4)
 
 
-def test_nobody_learns_from_a_target_that_is_too_large_to_compute_with() -> None:
+def test_no_member_learns_from_a_target_that_overflows() -> None:
     fused, staged = agents((TANH, TANH), BOX)
     rng = np.random.default_rng(0)
     batch = batch_for(BOX, rng)

@@ -122,7 +122,7 @@ def test_a_target_that_overflows_does_not_take_the_others_along() -> None:
 
 
 @pytest.mark.parametrize("dead", [0, 1])
-def test_of_two_the_one_left_alive_is_its_own_pair_and_trains_the_actor(dead: int) -> None:
+def test_if_one_of_two_diverges_the_other_is_the_pair_and_trains_the_actor(dead: int) -> None:
     agent, rng = agent_of(SOUND, SOUND), np.random.default_rng(0)
     run, living = with_parameters(agent.init(0), dead, math.nan), 1 - dead
     events, actors, critics = [], [], []

@@ -52,7 +52,7 @@ def test_the_target_is_the_weighted_mean_and_not_the_smallest_value() -> None:
     assert run.learning.record.last_loss.tolist()[1] == 1.0
 
 
-def test_weights_are_chosen_anew_after_every_update_and_the_leading_pair_is_counted() -> None:
+def test_weights_are_updated_after_every_update_and_the_leading_pair_is_counted() -> None:
     agent = mixture()
     run = updated(agent, begun(agent), TWO)
     # Half of the losses above, since the average follows with the rate ½; only their relation matters.

@@ -106,7 +106,7 @@ def test_another_seed_is_another_state() -> None:
         assert not np.array_equal(first[name], other[name])
 
 
-def test_what_does_not_fit_is_told() -> None:
+def test_a_state_that_does_not_match_is_an_error() -> None:
     agent = agent_of(MIXED)
     arrays, meta = agent.to_arrays(agent.init(0))
     without_actor = {name: array for name, array in arrays.items() if name != ".actor.parameters"}

@@ -100,7 +100,7 @@ def test_several_steps_are_discounted_one_by_one() -> None:
     assert run.learning.record.last_loss.tolist()[1] == 0.25 * (2.25**2 + 2.0**2)
 
 
-def test_losses_are_averaged_with_rate_tau_and_never_begin_anew() -> None:
+def test_losses_are_averaged_with_rate_tau_and_never_reset() -> None:
     run = started(agent_with(), CRITICS)
     assert run.learning.record.loss.tolist() == [0.0] * 4
     expected = np.zeros(4)
@@ -122,7 +122,7 @@ def test_a_critic_descends_its_error_and_its_target_follows_with_rate_tau() -> N
 
 
 @pytest.mark.parametrize(("selection", "pair"), [("lowest", [1, 0]), ("highest", [3, 2])])
-def test_the_pair_is_chosen_anew_after_every_update(selection: str, pair: list[int]) -> None:
+def test_the_pair_is_chosen_after_every_update(selection: str, pair: list[int]) -> None:
     agent = agent_with(selection)
     run = started(agent, CRITICS)
     assert run.learning.selected.members.tolist() == [0, 1]

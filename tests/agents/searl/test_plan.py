@@ -185,7 +185,7 @@ def test_within_a_burst_targets_are_renewed_after_the_last_update_in_every_inter
     assert all(before != after for before, after in zip(first, second, strict=True))
 
 
-def test_a_generation_is_told_after_its_target_update(run: Any) -> None:
+def test_a_generation_is_reported_after_its_target_update(run: Any) -> None:
     _, trainer, diary = run
     kinds = [type(event) for event in diary.events if not isinstance(event, MemberEvaluation)]
     numbers = [event.number for event in diary.of(Generation)]

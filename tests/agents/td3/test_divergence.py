@@ -70,7 +70,7 @@ def test_a_broken_critic_is_not_used_and_reported_once(member: int, broken: floa
 
 @pytest.mark.parametrize("algo", ["td3", "adatd3"])
 @pytest.mark.parametrize("dead", [0, 1])
-def test_of_two_the_one_left_alive_is_its_own_pair_and_trains_the_actor(dead: int, algo: str) -> None:
+def test_if_one_of_two_diverges_the_other_is_the_pair_and_trains_the_actor(dead: int, algo: str) -> None:
     agent, rng = agent_with((SOUND,) * 2, algo), np.random.default_rng(0)
     run, living = with_parameters(agent.init(0), dead, math.nan), 1 - dead
     actors, critics = [], []

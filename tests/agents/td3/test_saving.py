@@ -85,7 +85,7 @@ def test_an_update_and_the_next_action_in_one_are_the_two_one_after_the_other() 
         np.testing.assert_allclose(array, same[name], rtol=1e-3, atol=1e-5, err_msg=name)
 
 
-def test_a_state_without_the_target_of_the_actor_is_told() -> None:
+def test_a_state_without_the_target_actor_is_an_error() -> None:
     agent = mixed_agent()
     arrays, meta = agent.to_arrays(agent.init(0))
     del arrays[".target_actor"]

@@ -115,7 +115,7 @@ def test_an_update_of_the_critics_alone_moves_neither_the_actor_nor_any_target()
     assert after.learning.counts.made.tolist() == after.learning.counts.learned.tolist() == [1, 0]
 
 
-def test_losses_are_averaged_with_rate_tau_and_never_begin_anew() -> None:
+def test_losses_are_averaged_with_rate_tau_and_never_reset() -> None:
     run, expected = started(agent_with(), CRITICS), np.zeros(4)
     for _ in range(3):
         run = updated(agent_with(), run, TWO)
