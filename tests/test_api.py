@@ -122,7 +122,7 @@ def test_an_environment_object_is_used_as_it_is(tmp_path: Path) -> None:
     model.save(tmp_path / "object")
     alone = AdaDQN.load(tmp_path / "object")
     assert_equal_weights(alone, model)
-    with pytest.raises(UserError, match="cannot be made a second time; pass another one of its kind with env="):
+    with pytest.raises(UserError, match="cannot be made a second time; pass another such environment with env="):
         alone.learn(100, reset_num_timesteps=False)
     assert_equal_weights(AdaDQN.load(tmp_path / "object", env=env), model)
 
@@ -235,7 +235,7 @@ def test_a_second_run_counts_from_zero_in_new_episodes(tmp_path: Path) -> None:
     assert all(episode.length <= episode.step for episode in trainer.recent_episodes)
     assert trainer.updates == 50 and trainer.episodes == len(trainer.recent_episodes)
     assert trainer.replay.added == 400
-    with pytest.raises(UserError, match="has trained already"):
+    with pytest.raises(UserError, match="has already been trained"):
         model.learn(100, run_dir=tmp_path / "run")
     assert model.num_timesteps == 100 and not (tmp_path / "run").exists()
 

@@ -50,7 +50,7 @@ def test_a_damaged_entry_is_none_and_is_replaced(damage: object, tmp_path: Path)
 
 def test_a_cache_that_cannot_be_written_is_told_once(tmp_path: Path) -> None:
     cache = CheckedCache(tmp_path / "removed")
-    with pytest.warns(RuntimeWarning, match="not kept for the next start: cannot write .*removed .No such file"):
+    with pytest.warns(RuntimeWarning, match="not cached for the next start: cannot write .*removed .No such file"):
         cache.put("key", b"program")
     with warnings.catch_warnings():
         warnings.simplefilter("error")

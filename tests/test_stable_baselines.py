@@ -69,7 +69,7 @@ def test_values_that_do_not_exist_here_say_what_to_write() -> None:
         SAC("Pendulum-v1", learning_rate=lambda left: left * 1e-3)  # pyright: ignore[reportArgumentType]
     with pytest.raises(UserError, match=r"SAC has no argument target_update_interval: .* tau="):
         SAC("Pendulum-v1", target_update_interval=1)  # pyright: ignore[reportCallIssue]
-    with pytest.raises(UserError, match=r"SAC has no argument exploration_fraction: .* does not explore by ε"):
+    with pytest.raises(UserError, match=r"SAC has no argument exploration_fraction: .* does not explore with ε"):
         SAC("Pendulum-v1", exploration_fraction=0.1)  # pyright: ignore[reportCallIssue]
 
 
@@ -136,9 +136,9 @@ def test_mistakes_in_policy_kwargs(policy: Any, message: str) -> None:
 
 
 def test_single_hyperparameters_do_not_go_with_members() -> None:
-    with pytest.raises(UserError, match="learning_rate cannot be given beside members="):
+    with pytest.raises(UserError, match="learning_rate cannot be given together with members="):
         DQN("CartPole-v1", SMALL, learning_rate=1e-3)
-    with pytest.raises(UserError, match="hidden cannot be given beside schedule="):
+    with pytest.raises(UserError, match="hidden cannot be given together with schedule="):
         schedule = [{"step": 0, "hyperparameters": {"hidden": [8]}}]
         DQN("CartPole-v1", schedule=schedule, policy_kwargs={"net_arch": [8]})
 

@@ -279,7 +279,7 @@ def test_a_user_without_a_home_or_an_entry(whole: Path, tmp_path: Path) -> None:
     done = process(NO_ENTRY, "train", "--quiet", *SETTINGS, "--run-dir", str(tmp_path / "run"))
     assert done.returncode == 0, done.stderr
     [warning] = done.stderr.splitlines()
-    assert warning.startswith("adaqn: warning: compiled programs are not kept for the next start: there is no home")
+    assert warning.startswith("adaqn: warning: compiled programs are not cached for the next start: there is no home")
     assert exact_contents(tmp_path / "run") == exact_contents(whole)
 
 
@@ -288,7 +288,7 @@ def test_a_home_that_cannot_be_written(tmp_path: Path) -> None:
     done = process("", "train", "--quiet", *SETTINGS, "--run-dir", str(tmp_path / "run"), HOME="/proc/home")
     assert done.returncode == 0
     [warning] = done.stderr.splitlines()
-    assert "compiled programs are not kept for the next start: cannot make /proc/home/.cache/adaqn" in warning
+    assert "compiled programs are not cached for the next start: cannot make /proc/home/.cache/adaqn" in warning
 
 
 @pytest.mark.thorough

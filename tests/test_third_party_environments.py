@@ -194,7 +194,7 @@ def test_a_run_that_says_its_environment_does_not_go_on_in_another(
     run = tmp_path / "run"
     assert main(["train", "--env", "CartPole-v1", *QUICK, "--run-dir", str(run)]) == 0
     message = sentence(capsys, "resume", str(run), "--env", "Acrobot-v1")
-    assert "goes on in its own environment, 'CartPole-v1'" in message
+    assert "continues in its own environment, 'CartPole-v1'" in message
     assert main(["resume", str(run), "--import", "math"]) == 0
     arguments = ["--env-kwargs", "{max_episode_steps: 3}", "--episodes", "2"]
     capsys.readouterr()

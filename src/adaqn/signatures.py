@@ -1,7 +1,7 @@
-"""What each public class can be given, for editors and for `help`: the settings of its algorithm with their types.
+"""The arguments of each public class, for editors and `help`: the settings of its algorithm with their types.
 
-An editor reads the typed dictionaries, and `inspect.signature` the defaults from the settings classes themselves; a
-test holds the two together.
+Editors read the typed dictionaries; `inspect.signature` reads types and defaults from the settings classes. A test
+checks that the two agree.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from adaqn.space import SearchSpace
 
 
 class RunArguments(TypedDict, total=False):
-    """What every class takes beside the environment and the members."""
+    """Arguments of every class besides the environment and the members."""
 
     space: SearchSpace | str | Mapping[str, Any] | None
     schedule: Sequence[Scheduled | Mapping[str, Any]] | str | Path | None
@@ -31,7 +31,7 @@ class RunArguments(TypedDict, total=False):
 
 
 class OneKindArguments(TypedDict, total=False):
-    """Hyperparameters in Stable-Baselines3's words, for the classes with one kind of member."""
+    """Hyperparameters under Stable-Baselines3's names, for the classes whose members are all equal."""
 
     learning_rate: float | None
     policy_kwargs: Mapping[str, Any] | None
@@ -85,7 +85,7 @@ class DQNArguments(RunArguments, PlainDQNArguments, SelectionArguments, total=Fa
 
 
 class OneDQNArguments(DQNArguments, OneKindArguments, total=False):
-    """What `DQN` takes."""
+    """The arguments of `DQN`."""
 
 
 class ActorArguments(CommonArguments, total=False):
@@ -109,7 +109,7 @@ class SACArguments(RunArguments, ActorArguments, SelectionArguments, total=False
 
 
 class OneSACArguments(SACArguments, OneKindArguments, total=False):
-    """What `SAC` takes."""
+    """The arguments of `SAC`."""
 
 
 class TD3Arguments(RunArguments, ActorArguments, SelectionArguments, total=False):
@@ -121,7 +121,7 @@ class TD3Arguments(RunArguments, ActorArguments, SelectionArguments, total=False
 
 
 class OneTD3Arguments(TD3Arguments, OneKindArguments, total=False):
-    """What `TD3` takes."""
+    """The arguments of `TD3`."""
 
 
 class SEARLArguments(RunArguments, CommonArguments, EvolutionArguments, total=False):
@@ -152,7 +152,7 @@ class DEHBArguments(TrialArguments, total=False):
 
 
 def signature_of(init: Any, algorithm: Algorithm) -> inspect.Signature:
-    """The signature of a class: that of `Model.__init__` with the algorithm's settings in place of `**settings`."""
+    """The signature of a class: `Model.__init__` with the algorithm's settings in place of `**settings`."""
     own = [p for p in inspect.signature(init).parameters.values() if p.kind is not p.VAR_KEYWORD][1:]  # without self
     settings = [
         inspect.Parameter(
