@@ -133,7 +133,7 @@ def test_every_preset_says_what_is_the_papers_the_authors_codes_and_ours(name: s
         ("mujoco-optimizers", "Adam as the third"),
         ("mujoco-learning-rates", "1e-4 and 5e-4"),
         ("mujoco", "steps (the text does not give the length)"),
-        ("mujoco-td3", "AdaTD3 itself, which the paper does not have; TD3's delay and noise"),
+        ("mujoco-td3", "AdaTD3 itself, which is not in the paper; TD3's delay and noise"),
     ],
 )
 def test_what_was_inferred_is_not_called_the_papers(name: str, ours: str) -> None:
