@@ -1,4 +1,4 @@
-"""What someone types who comes from Stable-Baselines3: it works, or a sentence says what to write."""
+"""Code written for Stable-Baselines3 works, or a one-sentence error says what to write instead."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_values_that_do_not_exist_here_say_what_to_write() -> None:
 
 
 class NormalActionNoise:
-    """As Stable-Baselines3's."""
+    """A class with the name of Stable-Baselines3's."""
 
 
 def test_exploration_noise_is_a_number_for_td3_and_nothing_for_others() -> None:
@@ -95,7 +95,7 @@ def test_ensembles_are_pointed_to_their_members() -> None:
 
 
 class Tanh:
-    """As torch names it."""
+    """A class with PyTorch's name."""
 
 
 def test_learning_rate_and_layers_simply_work_for_dqn() -> None:
@@ -169,13 +169,13 @@ def test_playing_in_the_training_environment_between_two_trainings_spoils_nothin
     model.learn(120, reset_num_timesteps=False)
     trainer = model.trainer
     position = trainer.environments.position()[0]
-    # The record of the episode under way leads to what the environment shows.
+    # Replaying the recorded current episode leads to the environment's current observation.
     again = gymnasium.make("CartPole-v1")
     observation, _ = again.reset(seed=position.seed)
     for action in position.actions:
         observation = again.step(int(action))[0]
     np.testing.assert_array_equal(observation, trainer.environments.observations[0])
-    assert trainer.replay.rows(119, 120)["truncated"].all(), "the episode under way was given up"
+    assert trainer.replay.rows(119, 120)["truncated"].all(), "the aborted episode must end as truncated"
 
 
 def test_playing_in_the_training_environment_during_training_is_refused() -> None:
@@ -216,14 +216,14 @@ def test_a_replay_buffer_is_saved_and_learned_from_at_once(n_envs: int, tmp_path
     old, new = model.trainer.replay, loaded.trainer.replay
     assert (new.oldest, new.added) == (old.oldest, old.added) == (60 // n_envs, 150 // n_envs)
     rows, known = new.rows(new.oldest, new.added), old.rows(old.oldest, old.added)
-    assert rows["truncated"][-1].all(), "what comes next is a new episode"
+    assert rows["truncated"][-1].all(), "a new episode must follow"
     known["truncated"][-1] = True
     for name in known:
         np.testing.assert_array_equal(rows[name], known[name])
     updates = loaded.trainer.updates
     loaded.learn(30, reset_num_timesteps=False)
-    assert loaded.trainer.updates == updates + 30, "with an empty buffer there would have been none"
-    assert model.save_replay_buffer(tmp_path / "buffer") == path, "its own kind of file is replaced"
+    assert loaded.trainer.updates == updates + 30, "with an empty buffer there would be no updates"
+    assert model.save_replay_buffer(tmp_path / "buffer") == path, "a file of the same kind is replaced"
 
 
 def test_a_smaller_buffer_keeps_the_newest(tmp_path: Path) -> None:
