@@ -123,7 +123,7 @@ def test_what_happened_to_it_meanwhile_is_noticed_by_a_checkpoint(
     if closed:
         file.close()
     change(file.path)
-    if closed and change is replace:  # by the same, and nobody was writing
+    if closed and change is replace:  # same content, and the file was not open
         file.sync()
         before = file.path.read_bytes()
         file.append("more\n")

@@ -280,7 +280,7 @@ def _use_one_thread() -> None:
     os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1")
 
 
-def _show_warning(message: Any, *_: Any, **__: Any) -> None:
+def _show_warning(message: object, *_: object, **__: object) -> None:
     complain(f"adaqn: warning: {message}")
 
 

@@ -82,9 +82,9 @@ def with_flags(base: Mapping[str, Any], flags: Mapping[str, Any]) -> dict[str, A
     return values
 
 
-def _columns(pairs: list[str]) -> dict[str, list[Any]]:
+def _columns(pairs: list[str]) -> dict[str, list[object]]:
     """Parse pairs such as `hidden=25x25,50x50` into names and their values."""
-    columns: dict[str, list[Any]] = {}
+    columns: dict[str, list[object]] = {}
     for pair in pairs:
         name, equals, values = pair.partition("=")
         if not equals or not name or not values:
@@ -95,7 +95,7 @@ def _columns(pairs: list[str]) -> dict[str, list[Any]]:
     return columns
 
 
-def _value(name: str, text: str) -> Any:
+def _value(name: str, text: str) -> object:
     written = {"hidden": layers_from_text, "convolutions": convolutions_from_text}
     return written[name](text) if name in written else yaml_value(f"the value of {name} in --grid", text)
 

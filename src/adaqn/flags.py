@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-UNSET: Any = object()  # default of a flag that is absent from the parsed values unless it is given
+UNSET: object = object()  # default of a flag that is absent from the parsed values unless it is given
 
 
 class Flag(NamedTuple):
@@ -21,9 +21,9 @@ class Flag(NamedTuple):
     help: str
     kind: type = str  # bool: written as true or false
     metavar: str | None = None
-    default: Any = UNSET
+    default: object = UNSET
     values: Literal["one", "several", "repeated", "optional", "none"] = "one"  # none: a switch
-    when_bare: Any = None  # value of a flag with "optional" values that is given without one
+    when_bare: object = None  # value of a flag with "optional" values that is given without one
     short: str | None = None
     dest: str | None = None  # name of the value, if it differs from the flag's name
 
@@ -231,7 +231,7 @@ def _dashed(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     """A default value as written on the command line."""
     if isinstance(value, bool):
         return str(value).lower()

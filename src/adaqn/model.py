@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -37,7 +37,10 @@ from adaqn.training.interrupts import pass_on
 from adaqn.training.trainer import Trainer
 
 MODELS: dict[str, type[Model]] = {}  # class of each algorithm, by name; filled when the classes are defined
-Members = Sequence[Hyperparameters | Mapping[str, Any]] | None
+Members = Sequence[Hyperparameters | Mapping[str, object]] | None
+CallbackLike = (
+    BaseCallback | Callable[[Trainer], bool | None] | Sequence[BaseCallback | Callable[[Trainer], bool | None]] | None
+)
 
 
 class Model(TrainedPolicy):
@@ -54,7 +57,7 @@ class Model(TrainedPolicy):
         elif "__init__" in cls.__dict__:
             cls.__signature__ = None
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+    def __new__(cls, *args: object, **kwargs: object) -> Self:
         """Catch `DQN("MlpPolicy", env)` before Python complains about a duplicate argument."""
         refuse_policy_name(cls.__name__, args, kwargs)
         return super().__new__(cls)
@@ -64,13 +67,13 @@ class Model(TrainedPolicy):
         env: EnvironmentLike,
         members: Members = None,
         *,
-        space: SearchSpace | str | Mapping[str, Any] | None = None,
-        schedule: Sequence[Scheduled | Mapping[str, Any]] | str | Path | None = None,
+        space: SearchSpace | str | Mapping[str, object] | None = None,
+        schedule: Sequence[Scheduled | Mapping[str, object]] | str | Path | None = None,
         base: str | None = None,
         seed: int = 0,
         n_envs: int = 1,
-        env_kwargs: Mapping[str, Any] | None = None,
-        wrappers: Sequence[Any] = (),
+        env_kwargs: Mapping[str, object] | None = None,
+        wrappers: Sequence[object] = (),
         imports: Sequence[str] = (),
         **settings: Any,
     ) -> None:
@@ -133,7 +136,7 @@ class Model(TrainedPolicy):
     def learn(
         self,
         total_timesteps: int,
-        callback: Any = None,
+        callback: CallbackLike = None,
         *,
         progress_bar: bool = False,
         console: bool = False,
@@ -195,7 +198,7 @@ class Model(TrainedPolicy):
         cls,
         run_dir: str | Path,
         env: EnvironmentLike | EnvironmentOverride | None = None,
-        callback: Any = None,
+        callback: CallbackLike = None,
         *,
         steps: int | None = None,
         stretch_schedules: bool = False,
@@ -229,7 +232,7 @@ class Model(TrainedPolicy):
             model._train(session, callbacks)
         return model
 
-    def _callbacks(self, callback: Any, config: RunConfig, run_dir: Path | None) -> list[BaseCallback]:
+    def _callbacks(self, callback: CallbackLike, config: RunConfig, run_dir: Path | None) -> list[BaseCallback]:
         """The user's callbacks and those that evaluate; recorders and the console are not among them."""
         callbacks = [as_callback(callback), *evaluation_callbacks(config, run_dir)]
         for each in callbacks:
@@ -327,7 +330,7 @@ def _named_by_file(values: Mapping[str, Any], env: EnvironmentLike | Environment
 def _without_environment(
     source: str,
     values: Mapping[str, Any],
-    spaces: Any,
+    spaces: object,
     nbytes: int,
     env: EnvironmentLike | EnvironmentOverride | None,
     trust_env: bool,

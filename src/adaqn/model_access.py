@@ -71,7 +71,7 @@ class EnvironmentAndReplay:
         self._source = source
         before.close()
 
-    def make_env(self, **kwargs: Any) -> gymnasium.Env[Any, Any]:
+    def make_env(self, **kwargs: object) -> gymnasium.Env:
         """Make a new environment like the one that this agent trains in."""
         self._require_source()
         return self._source.require_new(self._source.make(**kwargs), self._trainer.environments.envs)

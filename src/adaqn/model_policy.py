@@ -59,7 +59,7 @@ class TrainedPolicy(EnvironmentAndReplay):
         self,
         observation: np.ndarray,
         state: None = None,
-        episode_start: Any = None,
+        episode_start: object = None,
         deterministic: bool = False,
     ) -> tuple[Any, None]:
         """Return the action for one observation or a batch of them, and None in place of SB3's hidden state.

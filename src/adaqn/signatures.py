@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import TypedDict
 
 from adaqn.agents.core.population import Scheduled
 from adaqn.agents.registry import Algorithm
@@ -20,13 +20,13 @@ from adaqn.space import SearchSpace
 class RunArguments(TypedDict, total=False):
     """Arguments of every class besides the environment and the members."""
 
-    space: SearchSpace | str | Mapping[str, Any] | None
-    schedule: Sequence[Scheduled | Mapping[str, Any]] | str | Path | None
+    space: SearchSpace | str | Mapping[str, object] | None
+    schedule: Sequence[Scheduled | Mapping[str, object]] | str | Path | None
     base: str | None
     seed: int
     n_envs: int
-    env_kwargs: Mapping[str, Any] | None
-    wrappers: Sequence[Any]
+    env_kwargs: Mapping[str, object] | None
+    wrappers: Sequence[object]
     imports: Sequence[str]
 
 
@@ -34,7 +34,7 @@ class OneKindArguments(TypedDict, total=False):
     """Hyperparameters under Stable-Baselines3's names, for the classes whose members are all equal."""
 
     learning_rate: float | None
-    policy_kwargs: Mapping[str, Any] | None
+    policy_kwargs: Mapping[str, object] | None
 
 
 class EvolutionArguments(TypedDict, total=False):
@@ -151,7 +151,7 @@ class DEHBArguments(TrialArguments, total=False):
     eta: int
 
 
-def signature_of(init: Any, algorithm: Algorithm) -> inspect.Signature:
+def signature_of(init: Callable[..., object], algorithm: Algorithm) -> inspect.Signature:
     """The signature of a class: `Model.__init__` with the algorithm's settings in place of `**settings`."""
     own = [p for p in inspect.signature(init).parameters.values() if p.kind is not p.VAR_KEYWORD][1:]  # without self
     settings = [

@@ -42,7 +42,7 @@ _INSTEAD_UNLESS_SETTING = {
 _ACTIVATION_ALIASES = {"hardswish": "hard_silu", "swish": "silu"}  # PyTorch's names that differ in more than case
 
 
-def refuse_policy_name(name: str, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> None:
+def refuse_policy_name(name: str, arguments: Sequence[object], keywords: Mapping[str, object]) -> None:
     """Raise if a policy is given, as in `DQN("MlpPolicy", "CartPole-v1")`."""
     positional = bool(arguments) and isinstance(arguments[0], str) and arguments[0] in _POLICIES
     if not positional and "policy" not in keywords:
@@ -56,7 +56,7 @@ def refuse_policy_name(name: str, arguments: Sequence[Any], keywords: Mapping[st
     )
 
 
-def refuse_foreign(name: str, algorithm: Algorithm, settings: Mapping[str, Any]) -> None:
+def refuse_foreign(name: str, algorithm: Algorithm, settings: Mapping[str, object]) -> None:
     """Raise for an argument of Stable-Baselines3 that this algorithm lacks or interprets differently."""
     known = algorithm.settings.__dataclass_fields__
     for argument, given in settings.items():
@@ -84,7 +84,7 @@ def refuse_foreign(name: str, algorithm: Algorithm, settings: Mapping[str, Any])
         )
 
 
-def hyperparameters_from(name: str, algorithm: Algorithm, settings: dict[str, Any]) -> dict[str, Any]:
+def hyperparameters_from(name: str, algorithm: Algorithm, settings: dict[str, Any]) -> dict[str, object]:
     """Remove `learning_rate` and `policy_kwargs` from the settings and return them as hyperparameters of the members.
 
     As in Stable-Baselines3 they also apply to the actor of SAC and TD3, unless its own settings are given.
@@ -96,8 +96,8 @@ def hyperparameters_from(name: str, algorithm: Algorithm, settings: dict[str, An
                 "for example members=grid(hidden=[(64, 64), (256, 256)], activation=['relu', 'tanh'])"
             )
         return {}
-    critic: dict[str, Any] = {}
-    actor: dict[str, Any] = {}
+    critic: dict[str, object] = {}
+    actor: dict[str, object] = {}
     if (rate := settings.pop("learning_rate", None)) is not None:
         if callable(rate):
             changing = "learning rate schedules are not supported"
@@ -122,7 +122,7 @@ def hyperparameters_from(name: str, algorithm: Algorithm, settings: dict[str, An
 
 
 def with_hyperparameters(
-    given: Population, changes: Mapping[str, Any], default: Callable[[], Hyperparameters]
+    given: Population, changes: Mapping[str, object], default: Callable[[], Hyperparameters]
 ) -> Population:
     """The population with the default member changed by these hyperparameters, if there are any."""
     if not changes:
@@ -133,7 +133,7 @@ def with_hyperparameters(
     return given._replace(members=(default().replace(**changes),))
 
 
-def _add_policy(policy: object, critic: dict[str, Any], actor: dict[str, Any]) -> None:
+def _add_policy(policy: object, critic: dict[str, object], actor: dict[str, object]) -> None:
     if not isinstance(policy, Mapping):
         raise UserError(f"policy_kwargs must be a mapping such as dict(net_arch=[64, 64]), but got {policy!r}")
     for name, value in policy.items():
