@@ -36,7 +36,7 @@ MARKERS = ["s", "^", "D", "x", "v", "o"]
 
 
 def members(rng: np.random.Generator) -> list[Member]:
-    """Three critics: states in 5 groups, in 12 groups, and every state for itself, with the smallest steps."""
+    """Three critics: states in 5 groups, in 12 groups, and each state separately with the smallest learning rate."""
     pairs = STATES * ACTIONS
     chosen = []
     for groups, learning_rate in ((5, 6.0), (12, 5.0), (STATES, 1.5)):
@@ -58,7 +58,7 @@ def run(mdp: FiniteMDP, seed: int) -> dict[str, Iterations]:
 
 
 def draw(runs: list[dict[str, Iterations]], path: Path) -> None:
-    """Left: every MDP and method as a dot. Right: the performance loss over the target updates."""
+    """Plot every MDP and method as a dot (left), and the performance loss over the target updates (right)."""
     figure, (dots, curves) = plt.subplots(1, 2, figsize=(11, 4.4), layout="constrained")
     for name, colour, marker in zip(METHODS, COLOURS, MARKERS, strict=True):
         found = [run[name] for run in runs]

@@ -57,7 +57,7 @@ def test_the_first_update_worked_by_hand() -> None:
 
 
 def test_all_members_learn_from_the_selected_one() -> None:
-    # Member 0 stands still at 8, so member 1 would learn from 8 if 0 stayed target; 1 is closer after one update.
+    # Member 0 stays at 8, so member 1 would learn from 8 if 0 stayed the target; 1 is closer after one update.
     start = np.stack([np.full((2, 2), 8.0), np.zeros((2, 2))])
     learned = adaptive_q_learning(
         TWO_STATES, [lambda n: 0.0, lambda n: 1.0], 2, np.random.default_rng(0), initial_q=start
@@ -92,7 +92,7 @@ def test_tabular_adaqn_converges_on_frozen_lake() -> None:
 
 
 def test_it_stops_short_when_the_step_sizes_are_summable() -> None:
-    """α = 1/n²: the sum is finite, so what is wrong at the start can't be unlearnt."""
+    """α = 1/n²: the sum is finite, so initial errors are never corrected."""
     mdp = random_mdp(states=6, actions=3, gamma=0.8, rng=np.random.default_rng(0))
     start = np.full((2, 6, 3), 100.0)
     kwargs = {"updates": 5_000, "rng": np.random.default_rng(0), "initial_q": start}
@@ -104,7 +104,7 @@ def test_it_stops_short_when_the_step_sizes_are_summable() -> None:
 
 
 def test_it_keeps_moving_when_the_squares_are_not_summable() -> None:
-    """α = 1/2: noise is never averaged out, however long it learns."""
+    """α = 1/2: noise is never averaged out, however long the learning."""
     mdp = random_mdp(states=6, actions=3, gamma=0.8, rng=np.random.default_rng(0))
     best = optimal_q(mdp)
     distances = [
@@ -136,7 +136,7 @@ def true_errors(mdp: FiniteMDP, samples: list[tuple[int, int, int]], target: np.
 def test_theorem_the_lowest_empirical_loss_has_the_lowest_true_error(
     seed: int, states: int, actions: int, members: int
 ) -> None:
-    """On data in which the empirical operator is unbiased for each pair: next states in their exact proportions."""
+    """Data for which the empirical operator is unbiased for each pair: next states in their exact proportions."""
     rng = np.random.default_rng(seed)
     counts = rng.multinomial(8, np.ones(states) / states, size=(states, actions))  # [S, A, S] of eight samples a pair
     mdp = FiniteMDP(counts / 8, rng.normal(size=(states, actions)), gamma=0.9)
@@ -151,7 +151,7 @@ def test_theorem_the_lowest_empirical_loss_has_the_lowest_true_error(
 
 
 def test_counterexample_with_one_sample_of_a_stochastic_transition() -> None:
-    """One pair that leads to value 0 or 10 with equal odds: one sample is biased, and the worse member looks best."""
+    """One pair leads to 0 or 10 with equal probability: one sample is biased, and the worse member looks best."""
     mdp = FiniteMDP(
         transition=np.array([[[0.0, 0.5, 0.5]], [[0.0, 1.0, 0.0]], [[0.0, 0.0, 1.0]]]),
         reward=np.zeros((3, 1)),
@@ -204,5 +204,5 @@ def test_rules_that_do_not_exist(rule, message: str) -> None:
 
 
 def test_initial_tables_of_another_shape() -> None:
-    with pytest.raises(UserError, match=r"initial_q has shape \(2, 2\); \[K, S, A\] is \(1, 2, 2\)"):
+    with pytest.raises(UserError, match=r"initial_q must have shape \(1, 2, 2\) \[K, S, A\], but got \(2, 2\)"):
         adaptive_q_learning(TWO_STATES, STEP_SIZES[:1], 1, np.random.default_rng(0), initial_q=np.zeros((2, 2)))

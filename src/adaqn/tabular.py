@@ -39,7 +39,7 @@ class Member(NamedTuple):
 
 
 class Learned(NamedTuple):
-    """The K tables after learning, and which of them was target."""
+    """The K tables after learning, and the target member after each update."""
 
     q: Array  # [K, S, A]
     target_member: Array  # [T] ψ(t)
@@ -65,10 +65,10 @@ def random_mdp(states: int, actions: int, gamma: float, rng: np.random.Generator
 
 
 def from_toy_text(table: Mapping[int, Mapping[int, Sequence[tuple[Any, ...]]]], gamma: float) -> FiniteMDP:
-    """The MDP of Gymnasium's `env.unwrapped.P`, as FrozenLake, Taxi and CliffWalking have it.
+    """The MDP of Gymnasium's `env.unwrapped.P`, which FrozenLake, Taxi and CliffWalking have.
 
-    Gymnasium ends the episode where `terminated` is true. Here such a transition leads to an absorbing state that is
-    added as the last one, because the same state may also be entered without the end of the episode.
+    A transition with `terminated` leads to an additional absorbing state, the last one, because the same next state
+    may also be reached without termination.
     """
     states, actions = len(table), len(table[0])
     transition, reward = np.zeros((states + 1, actions, states + 1)), np.zeros((states + 1, actions))
@@ -108,7 +108,7 @@ def performance_loss(mdp: FiniteMDP, q: Array, best: Array) -> float:
 def polynomial(power: float, scale: float = 1.0, delay: float = 0.0) -> StepSize:
     """α(n) = scale / (n + delay)^power.
 
-    The sum of α diverges and the sum of α² converges, as the convergence theorem asks, exactly when 1/2 < power <= 1.
+    The sum of α diverges and the sum of α² converges, as the convergence theorem requires, exactly if 1/2 < power <= 1.
     """
     return lambda n: scale / (n + delay) ** power
 
@@ -125,13 +125,13 @@ def adaptive_q_learning(
     """Tabular AdaQN: Q^k ← Q^k + α_k(t) [r + γ max_a' Q^ψ(s', a') - Q^k], for all pairs and all K members.
 
     Every update draws one next state for each pair, the same for all members. Then, as in the appendix,
-    ψ(t) = argmin_k ||Γ*Q^ψ(t-1) - Q^k||₂ with the true operator, which the theorem only needs to depend on the past.
-    An integer as `rule` keeps this member as target: plain Q-learning for it.
+    ψ(t) = argmin_k ||Γ*Q^ψ(t-1) - Q^k||₂ with the true operator; the theorem allows any ψ(t) that depends on the past.
+    With an integer as `rule`, this member is always the target, which is plain Q-learning for it.
     """
     states, actions = mdp.reward.shape
     q = np.zeros((len(step_sizes), states, actions)) if initial_q is None else np.array(initial_q, dtype=float)
     if q.shape != (len(step_sizes), states, actions):
-        raise UserError(f"initial_q has shape {q.shape}; [K, S, A] is {(len(step_sizes), states, actions)} here")
+        raise UserError(f"initial_q must have shape {(len(step_sizes), states, actions)} [K, S, A], but got {q.shape}")
     choose = _chooser(rule, len(step_sizes), rng)
     cumulative = mdp.transition.cumsum(axis=-1)
     cumulative[..., -1] = 1.0  # a sum of rounded probabilities may fall short of 1
@@ -156,7 +156,7 @@ def adaptive_value_iteration(
     *,
     rule: Rule | int = "lowest",
 ) -> Iterations:
-    """Approximate value iteration with K linear members; after each iteration one of them becomes the target of all.
+    """Approximate value iteration with K linear members, one of which becomes the shared target after each iteration.
 
     Each member makes `gradient_steps` steps of gradient descent on the mean over all pairs of ½ (Γ*Q_target - Φw)²,
     so nothing is sampled, and the selection compares exactly what Equation 3 of the paper compares.
@@ -187,7 +187,7 @@ def _chooser(rule: Rule | int, members: int, rng: np.random.Generator) -> Callab
     """A function from the K errors to the next target member."""
     if isinstance(rule, int):
         if not 0 <= rule < members:
-            raise UserError(f"rule {rule} is no member; there are {members}, numbered from 0")
+            raise UserError(f"rule must be the number of a member, 0 to {members - 1}, but got {rule}")
         return lambda errors: rule
     if rule not in get_args(Rule):
         raise UserError(f"unknown rule {rule!r}; choose one of {', '.join(get_args(Rule))}, or the number of a member")
