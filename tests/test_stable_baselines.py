@@ -185,7 +185,7 @@ def test_playing_in_the_training_environment_during_training_is_refused() -> Non
             return True
 
     model = DQN("CartPole-v1", SMALL, **QUICK)
-    with pytest.raises(UserError, match=r"cannot be played in while training goes on: .*make_env"):
+    with pytest.raises(UserError, match=r"cannot be reset or stepped during training: .*make_env"):
         model.learn(60, callback=Player())
     model.get_env().reset()
 

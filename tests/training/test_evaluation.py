@@ -181,7 +181,7 @@ def test_a_file_that_is_no_log_is_not_touched(tmp_path: Path) -> None:
         with pytest.raises(UserError, match=f"must hold numbers, but one of its lines is '{line}'"):
             EvaluationLog(path).check()
     path.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(UserError, match="it is no log of evaluations, and was not overwritten"):
+    with pytest.raises(UserError, match="it is not a log of evaluations, and was not overwritten"):
         EvaluationLog(path).open(5)
     assert path.read_bytes() == b"\xff\xfe\x00"
 
