@@ -208,9 +208,7 @@ def test_a_file_that_goes_away_meanwhile_is_noticed_and_nothing_is_lost(
     with pytest.raises(CheckpointError) as caught:
         new_trainer().run(STEPS, first.observers([Does(100, move)]))
     assert f"{path} was moved, removed or replaced while the run was writing it" in str(caught.value)
-    assert f"the checkpoint of step 90 is kept: put the file back as it was, and `adaqn resume {path.parent}`" in str(
-        caught.value
-    )
+    assert f"the checkpoint of step 90 is kept: restore the file, and `adaqn resume {path.parent}`" in str(caught.value)
     assert path.exists() == replaced, "it does not come back empty"
     assert first.checkpointer._store.steps() == [60, 90]
     second, resumed = recorders(tmp_path / "parts"), new_trainer()
@@ -253,7 +251,7 @@ def test_each_exact_file_has_one_writer(tmp_path: Path) -> None:
         run.observers([Writes(path)])
     run.observers([Writes(tmp_path / "run/evaluations.csv")])
     for name in ("episodes.csv", "evaluations.csv"):
-        with pytest.raises(UserError, match=f"{name} would be written by two at a time: give the EvalCallback another"):
+        with pytest.raises(UserError, match=f"{name} would have two writers: give the EvalCallback another"):
             run.observers([Writes(tmp_path / "run/../run" / name)])
 
 
@@ -279,7 +277,7 @@ def test_a_forged_checkpoint_cuts_no_file(tmp_path: Path, new_trainer: Any, file
     snapshot = store.load(trainer.replay)
     store.save(120, Snapshot(snapshot.arrays, snapshot.meta | {"files": files}), trainer.replay)
     before = exact(tmp_path / "run")
-    with pytest.raises(CheckpointError, match="the checkpoint does not say what was in"):
+    with pytest.raises(CheckpointError, match="the checkpoint must record the content of"):
         recorders(tmp_path / "run").checkpointer.restore(new_trainer())
     assert exact(tmp_path / "run") == before
     assert (tmp_path / "run/config.yaml").read_text() == (tmp_path / "notes").read_text() == "precious"

@@ -133,7 +133,7 @@ def test_nothing_is_written_or_removed_through_a_link(tmp_path: Path, name: str)
         (run / "checkpoint").rmdir()
     (run / name).symlink_to(elsewhere)
     before = files(tmp_path)
-    with pytest.raises(UserError, match=f"{name} is a symbolic link, through which a run does not write"):
+    with pytest.raises(UserError, match=f"{name} is a symbolic link, which a run does not write through"):
         RunDirectory.create(run, force=True)
     with pytest.raises(UserError, match=f"{name} is a symbolic link"):
         RunDirectory.open(run).require_no_links()

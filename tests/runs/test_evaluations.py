@@ -95,7 +95,7 @@ def test_where_no_trial_came_to_a_good_end_it_is_the_one_under_way(tmp_path: Pat
 def test_a_callback_does_not_write_the_table_of_searl(tmp_path: Path) -> None:
     run_dir = tmp_path / "run"
     model = SEARL("CartPole-v1", space=SPACE, population=3, generation_interval=40)
-    with pytest.raises(UserError, match=r"evaluations.csv would be written by two at a time"):
+    with pytest.raises(UserError, match=r"evaluations.csv would have two writers"):
         model.learn(220, callback=every_ten_steps(run_dir, log_name="evaluations.csv"), run_dir=run_dir)
     assert not run_dir.exists(), "nothing is in the way of a second try"
 

@@ -46,17 +46,17 @@ def test_an_ensemble_of_one_is_one_as_well() -> None:
 @pytest.mark.parametrize(
     ("values", "sentence"),
     [
-        ({"members": FOUR, "member": 4}, "^member must be one of the 4 there are, 0 to 3, but got 4$"),
+        ({"members": FOUR, "member": 4}, "^member must be from 0 to 3, for 4 members, but got 4$"),
         ({"members": FOUR, "member": -1}, "^member must be a whole number of at least 0, but got -1$"),
         ({"members": FOUR, "member": "two"}, "^member must be a number, but got 'two'$"),
         ({"member": 0}, "^member picks one of the members that the configuration lists, but it lists none"),
         (
             {"algo": "adadqn", "members": FOUR, "space": "vectors", "member": 0},
-            "^member picks one of .*, but this run has a space, which says what members become: leave one of the two",
+            "^member picks one of .*, but this run has a space, which changes members: leave one of the two",
         ),
         (
             {"schedule": [{"step": 0, "hyperparameters": {}}], "member": 0},
-            "^member picks one of .*, but this run has a schedule, which says what members become",
+            "^member picks one of .*, but this run has a schedule, which changes members",
         ),
     ],
 )
@@ -109,7 +109,7 @@ def test_the_command_line_goes_over_the_file(tmp_path: Path) -> None:
             ["--algo", "dqn"],
             "exactly one member, but got 4 (of 4 kinds): pick one by its number, 0 to 3, with --member",
         ),
-        (["--algo", "dqn", "--member", "4"], "member must be one of the 4 there are, 0 to 3, but got 4"),
+        (["--algo", "dqn", "--member", "4"], "member must be from 0 to 3, for 4 members, but got 4"),
         (["--algo", "dqn", "--member", "two"], "argument --member: invalid int value: 'two'"),
         (
             ["--member", "1", "--grid", "hidden=4,5"],
