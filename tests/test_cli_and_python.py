@@ -56,7 +56,7 @@ def test_the_horizon_is_what_schedules_refer_to() -> None:
     assert (short.trainer.clock.horizon, long.trainer.clock.horizon) == (60, 10_000)
     long.learn(60, horizon=[(0, 500), (30, 900)])
     assert long.trainer.clock.horizon == 900
-    with pytest.raises(UserError, match="the steps of horizon must begin with 0 and ascend"):
+    with pytest.raises(UserError, match="the steps of horizon must begin with 0 and increase"):
         agent().learn(60, horizon=[(5, 500)])
 
 
