@@ -1,4 +1,4 @@
-"""What environments return is taken as it is meant, or refused: nothing is cast to another meaning."""
+"""Values from environments are converted without loss or rejected: none is silently changed by a cast."""
 
 from __future__ import annotations
 

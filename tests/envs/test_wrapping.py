@@ -1,4 +1,4 @@
-"""Wrappers by name: found, applied in order, written down, and a sentence for each that cannot be."""
+"""Wrappers by name: found, applied in order, written to the configuration; and an error message for invalid ones."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ class Killed(BaseException):
 
 
 class KilledAt(Observer):
-    """Ends the run at a step, before anything else hears of the step."""
+    """Ends the run at a step, before any other observer handles the step."""
 
     def __init__(self, step: int) -> None:
         self.step = step
@@ -44,7 +44,7 @@ class InterruptedAt(KilledAt):
 
 
 class Saves(CheckpointStore):
-    """Notes at which steps something was saved, with which size of episodes.csv."""
+    """Records the steps of checkpoints, and the size of episodes.csv at each."""
 
     def __init__(self, directory: Path) -> None:
         super().__init__(directory, segment_rows=8)
@@ -180,7 +180,7 @@ def test_missing_lines_are_an_error(tmp_path: Path, new_trainer: Any) -> None:
 
 
 class Does(KilledAt):
-    """Does something to a file when a step is reached."""
+    """Calls a function with a file when a step is reached."""
 
     def __init__(self, step: int, action: Callable[[], Any]) -> None:
         super().__init__(step)
@@ -236,7 +236,7 @@ def test_and_when_it_is_interrupted(tmp_path: Path, trainer: Any) -> None:
 
 
 class Writes(Observer):
-    """Somebody who writes a file of his own."""
+    """An observer that writes a file of its own."""
 
     def __init__(self, path: Path) -> None:
         self.file = ExactFile(path)
@@ -247,7 +247,7 @@ class Writes(Observer):
 
 def test_each_exact_file_has_one_writer(tmp_path: Path) -> None:
     run = recorders(tmp_path / "run")
-    for path in (tmp_path / "run/mine.csv", tmp_path / "episodes.csv"):  # none of the run's
+    for path in (tmp_path / "run/mine.csv", tmp_path / "episodes.csv"):  # neither is one of the run's files
         run.observers([Writes(path)])
     run.observers([Writes(tmp_path / "run/evaluations.csv")])
     for name in ("episodes.csv", "evaluations.csv"):

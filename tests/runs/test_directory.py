@@ -102,7 +102,7 @@ def test_force_deletes_the_summary_first_and_the_configuration_last(
     monkeypatch.setattr(os, "unlink", lambda path: (deleted.append(Path(path).name), unlink(path)))
     RunDirectory.create(tmp_path, force=True)
     assert deleted[0] == "summary.json"
-    assert deleted[-1] == "config.yaml"  # by which a deletion that was cut short can be gone on with
+    assert deleted[-1] == "config.yaml"  # so that an incomplete deletion can be continued
 
 
 def test_force_does_not_touch_what_no_run_wrote(tmp_path: Path) -> None:

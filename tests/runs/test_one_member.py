@@ -97,7 +97,7 @@ def test_the_command_line_goes_over_the_file(tmp_path: Path) -> None:
         yaml.safe_dump(RUN | {"members": FOUR, "member": 1, "steps": 60, "settings": {"learning_starts": 50}})
     )
     assert [member["hidden"] for member in train(tmp_path, "--config", str(file), "--member", "2")] == [[6]]
-    # Other members are not those that the file's number is about.
+    # The file's `member` does not apply to members given on the command line.
     again = train(tmp_path, "--config", str(file), "--grid", "hidden=9", "--force")
     assert [member["hidden"] for member in again] == [[9]]
 

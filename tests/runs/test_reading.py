@@ -21,7 +21,7 @@ CONFIG = "algo: adadqn\nseed: 3\n"
 
 
 class Listener(Observer):
-    """Hears what the recorders hear."""
+    """Collects what the recorders receive."""
 
     def __init__(self) -> None:
         self.episodes: list[Episode] = []

@@ -1,4 +1,4 @@
-"""Evaluation: right sums, explicit seeds, the same numbers for the same call, and no one else's generator."""
+"""Evaluation: correct sums, explicit seeds, reproducible numbers, and no use of global random generators."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Countdown(gymnasium.Env[np.ndarray, Any]):
 
 
 class Constant:
-    """A policy with one action; it keeps what it was asked."""
+    """A policy with one action; it records its arguments."""
 
     def __init__(self, action: int) -> None:
         self.action = action

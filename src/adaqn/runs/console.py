@@ -154,7 +154,7 @@ class ConsoleReporter(Observer[RunView]):
     def _best_model(self) -> str:
         best = self.best_model()
         if best is None or math.isnan(best.total):
-            return "the last model: no episode ended by which models could be compared"
+            return "the last model: no episode ended, so models could not be compared"
         what = "evaluation" if best.judged_by == EVALUATION else "training"
         return f"step {best.step:,}, {what} return {best.total:,.1f} (best_model.zip)"
 

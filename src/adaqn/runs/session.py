@@ -109,7 +109,7 @@ class RunSession:
 
     @staticmethod
     def with_end(path: Path, config: RunConfig, steps: int | None, stretch_schedules: bool) -> tuple[RunConfig, bool]:
-        """The configuration of an existing run, with a new end if `steps` is given, and whether this extends the run."""
+        """The configuration of an existing run, with a new end if `steps` is given, and whether that extends it."""
         if steps is None:
             if stretch_schedules:
                 raise UserError("schedules can be stretched only to a new end: also give its steps")
@@ -205,7 +205,7 @@ class RunSession:
         except (EnvironmentFault, OutputFault) as fault:
             raise type(fault)(f"{fault}{self._way_on()}") from fault
         except MemoryError as error:
-            raise MemoryFault(f"there is not enough memory ({error or 'out of memory'}){self._way_on()}") from error
+            raise MemoryFault(f"there is not enough memory ({error or 'allocation failed'}){self._way_on()}") from error
         except jax.errors.JaxRuntimeError as error:
             if "RESOURCE_EXHAUSTED" not in str(error):
                 raise
