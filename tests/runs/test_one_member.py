@@ -116,7 +116,7 @@ def test_the_command_line_goes_over_the_file(tmp_path: Path) -> None:
             "--member picks one of the members of a file or preset, but --grid",
         ),
         (["--member", "1", "--space", "vectors"], "but this run has a space"),
-        (["--algo", "dqn", "--config", "lunar-lander-infinite", "--member", "1"], "lists none (those of a space are"),
+        (["--algo", "dqn", "--config", "lunar-lander-infinite", "--member", "1"], "lists none (members are sampled"),
         (["--algo", "dqn", "--member", "1", "--schedule", "s.yaml"], "but this run has a schedule"),
     ],
 )
