@@ -56,7 +56,7 @@ def test_the_horizon_is_what_schedules_refer_to() -> None:
     assert (short.trainer.clock.horizon, long.trainer.clock.horizon) == (60, 10_000)
     long.learn(60, horizon=[(0, 500), (30, 900)])
     assert long.trainer.clock.horizon == 900
-    with pytest.raises(UserError, match="the steps of horizon must begin with 0 and ascend"):
+    with pytest.raises(UserError, match="the steps of horizon must begin with 0 and increase"):
         agent().learn(60, horizon=[(5, 500)])
 
 
@@ -99,7 +99,7 @@ def test_two_evaluations_in_one_file_are_refused_before_a_run_is_given_up_for_th
     run_dir = tmp_path / "run"
     agent().learn(120, run_dir=run_dir, eval_interval=50, eval_episodes=1)
     before = exact_contents(run_dir)
-    with pytest.raises(UserError, match=r"evaluations.csv would be written by two at a time"):
+    with pytest.raises(UserError, match=r"evaluations.csv would have two writers"):
         agent().learn(120, EvalCallback(log_path=run_dir), run_dir=run_dir, eval_interval=50, force=True)
     assert exact_contents(run_dir) == before
 

@@ -60,7 +60,7 @@ def test_nothing_is_imported_because_a_file_says_so(module_on_path: str, tmp_pat
     trained = AdaDQN(env_id, SMALL, **QUICK).learn(60, run_dir=tmp_path / "run")
     path = trained.save(tmp_path / "agent")
     actions = trained.predict(OBSERVATIONS, deterministic=True)[0].tolist()
-    refusal = f"imports .*'{module_on_path}'.* give trust_env=True"
+    refusal = f"imports .*'{module_on_path}'.* pass trust_env=True"
     for load in (
         lambda **given: AdaDQN.load(path, **given),
         lambda **given: AdaDQN.from_run(tmp_path / "run", **given),
@@ -104,7 +104,7 @@ def test_a_run_whose_environment_imports_a_module_is_resumed_only_on_demand(
 
 def test_an_adapter_of_gymnasium_is_no_way_around(agent: AdaDQN, tmp_path: Path) -> None:
     path = forged(agent, tmp_path, lambda meta, _: meta["config"].update(env="GymV21Environment-v0"))
-    with pytest.raises(UserError, match=r"imports .*'gym'.* give trust_env=True"):
+    with pytest.raises(UserError, match=r"imports .*'gym'.* pass trust_env=True"):
         AdaDQN.load(path).make_env()
 
 

@@ -185,7 +185,7 @@ def test_playing_in_the_training_environment_during_training_is_refused() -> Non
             return True
 
     model = DQN("CartPole-v1", SMALL, **QUICK)
-    with pytest.raises(UserError, match=r"cannot be played in while training goes on: .*make_env"):
+    with pytest.raises(UserError, match=r"cannot be reset or stepped during training: .*make_env"):
         model.learn(60, callback=Player())
     model.get_env().reset()
 
@@ -264,7 +264,7 @@ def test_files_that_are_no_fitting_replay_buffer_are_refused_and_nothing_changes
         "action must be from 0 to 1, but it is from 0 to 9",
         {"action": np.where(arrays["action"] == 1, 9, 0).astype(np.int32)},
     )
-    refused("reward has values that are not finite", {"reward": arrays["reward"] * np.float32(np.nan)})
+    refused("reward has non-finite values", {"reward": arrays["reward"] * np.float32(np.nan)})
     refused(r"reward .* must be float32\[60, 1\], but is float64", {"reward": arrays["reward"].astype(np.float64)})
     refused("terminated .* must be bool", {"terminated": arrays["terminated"][:5]})
     refused("must have observation, .* but have ", {"more": arrays["reward"]})

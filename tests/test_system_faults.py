@@ -205,7 +205,9 @@ def test_memory_that_is_not_given_is_a_sentence_and_the_run_is_kept(
     monkeypatch.setattr(VectorReplay, "add", refused)
     assert train(run_dir) == 1
     [message] = capsys.readouterr().err.splitlines()
-    assert message.startswith("adaqn: there is not enough memory (") and f"`adaqn resume {run_dir}` goes on" in message
+    assert (
+        message.startswith("adaqn: there is not enough memory (") and f"`adaqn resume {run_dir}` continues" in message
+    )
     assert str(error) in message
     assert resume(run_dir) == 0
     assert exact_contents(run_dir) == exact_contents(whole)

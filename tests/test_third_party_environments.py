@@ -107,7 +107,7 @@ def test_what_each_sentence_advises_leads_to_a_run(
     # In a new process the run itself names the modules to import.
     forget(monkeypatch)
     evaluate = ["evaluate", str(run), "--episodes", "2", "--video", str(tmp_path / "film.gif")]
-    assert f"imports '{package}', which can execute anything" in sentence(capsys, *evaluate)
+    assert f"imports '{package}', which can execute any code" in sentence(capsys, *evaluate)
     assert main([*evaluate, "--trust-env"]) == 0
     assert "over 2 episodes" in capsys.readouterr().out and (tmp_path / "film.gif").stat().st_size > 100
     forget(monkeypatch)
@@ -236,7 +236,7 @@ def test_wrappers_in_python_are_saved_with_the_agent(package: str, tmp_path: Pat
     wrappers = [gymnasium.wrappers.FlattenObservation]
     model = DQN(f"{package}:Corridor-v0", [{"hidden": [8]}], wrappers=wrappers, env_kwargs={"length": 7})
     loaded = Model.load(model.save(tmp_path / "agent"))
-    with pytest.raises(UserError, match=f"imports '{package}', which can execute anything"):
+    with pytest.raises(UserError, match=f"imports '{package}', which can execute any code"):
         loaded.make_env()
     env = Model.load(tmp_path / "agent", trust_env=True).make_env()
     assert isinstance(env, gymnasium.wrappers.FlattenObservation) and env.get_wrapper_attr("length") == 7
@@ -246,6 +246,6 @@ def test_wrappers_in_python_are_saved_with_the_agent(package: str, tmp_path: Pat
 
 
 def test_dictionaries_get_the_exact_wrapper(package: str) -> None:
-    with pytest.raises(UserError, match=f"it is a Dict; wrappers=\\['{FLATTEN}'\\] makes a Box of it") as raised:
+    with pytest.raises(UserError, match=f"it is a Dict; wrappers=\\['{FLATTEN}'\\] makes it a Box") as raised:
         DQN(f"{package}:Corridor-v0")
     assert f"--wrappers {FLATTEN}" in str(raised.value)

@@ -1,4 +1,4 @@
-"""Every preset is a whole configuration, with the paper's sets of hyperparameters."""
+"""Every preset is a complete configuration, with the paper's sets of hyperparameters."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def config_of(name: str) -> RunConfig:
 @pytest.mark.parametrize("name", presets())
 def test_every_preset_loads_and_repeats_itself(name: str) -> None:
     config = config_of(name)
-    # A search has no members to begin with: it draws one after the other in the midst of the run.
+    # A search has no initial members: it samples one for each trial during the run.
     assert bool(config.members) is (algorithm(config.algo).base is None)
     assert RunConfig.from_dict(config.to_dict()) == config
-    # What a preset says of settings is there as it is said, and nothing was dropped on the way.
+    # The preset's settings are in the configuration unchanged, and none is missing.
     values = read_config(name)
     settings = config.to_dict()["settings"]
     assert {key: settings[key] for key in values["settings"]} == values["settings"]
