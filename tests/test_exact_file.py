@@ -14,7 +14,7 @@ from adaqn.exact_file import NOTHING, ExactFile, Written
 
 @pytest.fixture
 def file(tmp_path: Path) -> Iterator[ExactFile]:
-    """An open file with two lines, of which a checkpoint covers the first."""
+    """An open file with two lines, the first of which a checkpoint covers."""
     file = ExactFile(tmp_path / "a.csv")
     file.append("one\ntwo\n")
     yield file
@@ -38,7 +38,7 @@ def test_it_goes_on_behind_what_the_checkpoint_knew(file: ExactFile, tmp_path: P
     file.close()
     resumed = ExactFile(tmp_path / "a.csv")
     resumed.resume(ONE)
-    assert (tmp_path / "a.csv").read_text() == "one\ntwo\n", "nothing is written before there is something to write"
+    assert (tmp_path / "a.csv").read_text() == "one\ntwo\n", "resume writes nothing before the next append"
     resumed.append("three\n")
     assert (tmp_path / "a.csv").read_text() == "one\nthree\n"
     resumed.close()
@@ -123,7 +123,7 @@ def test_what_happened_to_it_meanwhile_is_noticed_by_a_checkpoint(
     if closed:
         file.close()
     change(file.path)
-    if closed and change is replace:  # by the same object, which had no open file
+    if closed and change is replace:  # same content, and the file was not open
         file.sync()
         before = file.path.read_bytes()
         file.append("more\n")

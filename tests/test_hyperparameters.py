@@ -1,4 +1,4 @@
-"""Hyperparameters, grids of them, their YAML form, and the messages for a user's mistakes."""
+"""Tests of Hyperparameters, grids, their YAML form, and error messages."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_there_are_at_most_a_thousand_members() -> None:
     assert len(grid(hidden=list(range(1, 101)), learning_rate=[n / 1000 for n in range(10)])) == 1_000
     with pytest.raises(UserError, match=r"^this grid makes 1001 members, but there can be at most 1000$"):
         grid(hidden=range(1, 1002))
-    # Told before the product is made, which would take all memory.
+    # Refused before the product is built, which would exhaust memory.
     many = {f"optimizer.{letter}": range(1_000) for letter in "abcdef"}
     with pytest.raises(UserError, match=f"^this grid makes 1{'0' * 18} members, but there can be at most 1000$"):
         grid(**many)
@@ -165,7 +165,7 @@ def test_the_yaml_form_holds_plain_values_and_only_what_is_set() -> None:
 
 
 def test_numbers_that_yaml_reads_as_text_are_numbers() -> None:
-    # YAML 1.1 takes "1e-3", without a point, for text.
+    # YAML 1.1 reads "1e-3", without a decimal point, as text.
     given = yaml.safe_load("learning_rate: 1e-3\nhidden: [32, 3.2e1]\noptimizer_options: {eps: 1e-5}")
     member = Hyperparameters.from_dict(given)
     assert member == Hyperparameters(learning_rate=1e-3, hidden=(32, 32), optimizer_options=(("eps", 1e-5),))

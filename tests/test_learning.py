@@ -1,4 +1,4 @@
-"""The whole product learns: CartPole and Pendulum are solved with the default members."""
+"""Learning tests: CartPole and Pendulum are solved with the default members."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ pytestmark = pytest.mark.slow
 BUDGET = 100_000
 
 
-# A random player balances the pole for 22 steps; 475 of 500 is what Gymnasium calls solved. A greedy policy comes and
-# goes while DQN learns, so training ends at the first evaluation that is good enough, and the policy must then prove
-# itself in other episodes. Returns over three steps: with those over one,
-# 50,000 steps did not do for every seed.
+# A random policy balances the pole for 22 steps; Gymnasium calls 475 of 500 solved. The greedy policy fluctuates while
+# DQN learns, so training ends at the first evaluation that is good enough, and the policy must then pass in other
+# episodes. 3-step returns: with 1-step returns,
+# 50,000 steps were not enough for every seed.
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_cart_pole_is_solved_with_the_default_members(seed: int) -> None:
     solved = StopTrainingOnRewardThreshold(490.0)
@@ -30,7 +30,7 @@ def test_cart_pole_is_solved_with_the_default_members(seed: int) -> None:
     assert result.mean >= 475.0
 
 
-# A random player gets -1200 on average, and with -150 the pendulum is upright as soon as it can be.
+# A random policy gets -1200 on average; -150 means that the pendulum is upright as soon as possible.
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_pendulum_is_solved_with_the_default_members(seed: int) -> None:
     model = adaqn.AdaSAC("Pendulum-v1", seed=seed).learn(10_000)

@@ -1,4 +1,4 @@
-"""Search spaces: the paper's and user-defined ones, sampling, and the messages for a user's mistakes."""
+"""Tests of search spaces: the paper's, a user's, sampling from them, and error messages."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ SEEDS = st.integers(0, 2**32 - 1)
 
 
 def random_member(rng: np.random.Generator) -> Hyperparameters:
-    """An arbitrary member, independent of any space."""
+    """A member that belongs to no space."""
     return Hyperparameters(
         activation=str(rng.choice(ACTIVATIONS)),
         optimizer=str(rng.choice(OPTIMIZERS)),
@@ -203,7 +203,7 @@ def test_draws_are_uniform() -> None:
 def test_draws_depend_on_the_generator_alone() -> None:
     global_state = np.random.get_state()[1].tolist()  # type: ignore[index, union-attr]
     first, again, other = (np.random.default_rng(seed) for seed in (3, 3, 4))
-    fresh = SearchSpace.named("images")  # with a ConfigSpace object of its own
+    fresh = SearchSpace.named("images")  # with a separate ConfigSpace object
     fresh.configuration_space.seed(123)
     drawn = [IMAGES.sample(first) for _ in range(20)]
     assert drawn == [fresh.sample(again) for _ in range(20)]
@@ -292,7 +292,7 @@ def test_only_what_the_space_does_not_vary_is_fixed() -> None:
         ({"convolutions": (Convolution(4, 2, 1), Convolution(5, 3, 2))}, False),
         ({"convolutions": (Convolution(4, 1, 1),)}, False),
         ({"convolutions": (Convolution(4, 2, 3),)}, False),
-        ({"discount": 0.1, "optimizer_options": ()}, True),  # not the space's to say
+        ({"discount": 0.1, "optimizer_options": ()}, True),  # not part of the space
     ],
 )
 def test_contains(change: dict[str, Any], inside: bool) -> None:

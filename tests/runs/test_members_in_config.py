@@ -59,10 +59,10 @@ def test_a_grid_is_a_short_way_to_write_members() -> None:
         ({"space": SPACE, "algo": "dqn"}, "this algorithm cannot search a space of hyperparameters, but got one"),
         ({"schedule": SCHEDULE}, "only dqn supports a schedule of hyperparameters"),
         ({"schedule": SCHEDULE, "algo": "adasac", "env": "Pendulum-v1"}, "only dqn supports a schedule"),
-        ({"schedule": SCHEDULE[::-1], "algo": "dqn"}, r"the steps of a schedule must ascend, but they are \[400, 0\]"),
-        ({"schedule": [SCHEDULE[0]] * 2, "algo": "dqn"}, r"must ascend, but they are \[0, 0\]"),
+        ({"schedule": SCHEDULE[::-1], "algo": "dqn"}, r"steps of a schedule must increase, but they are \[400, 0\]"),
+        ({"schedule": [SCHEDULE[0]] * 2, "algo": "dqn"}, r"must increase, but they are \[0, 0\]"),
         ({"schedule": "nowhere.yaml", "algo": "dqn"}, "there is no file nowhere.yaml with a schedule"),
-        ({"schedule": {"steps": []}, "algo": "dqn"}, "a schedule is a list of step and hyperparameters, but got None"),
+        ({"schedule": {"steps": []}, "algo": "dqn"}, "a list of entries with step and hyperparameters, but got None"),
         ({"schedule": [{"step": 3}], "algo": "dqn"}, "an entry of a schedule has step and hyperparameters, but got"),
         ({"schedule": [{"step": -3, "hyperparameters": {}}], "algo": "dqn"}, "the step of a schedule .*-3"),
         (

@@ -1,1 +1,1 @@
-"""What came out of runs: pictures and films."""
+"""Results of runs: figures, schedules and videos."""

@@ -61,7 +61,7 @@ def test_another_seed_gives_another_run(case: Case, whole: Whole) -> None:
         assert name not in different or not np.array_equal(arrays[name], different[name]), name
     actions: list[object] = []
     model = case.model(seed=1)
-    model.learn(30, callback=lambda trainer: actions.append(trainer.transitions.action.tolist()))
+    model.learn(30, callback=lambda trainer: actions.append(trainer.transitions.action.tolist()))  # pyright: ignore[reportOptionalMemberAccess]
     assert actions != expected.diary.actions[: len(actions)]
 
 
