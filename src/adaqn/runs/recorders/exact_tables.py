@@ -16,14 +16,14 @@ EPISODES_HEADER = "step,return,length\n"
 
 
 class ExactRecorder(Observer[RunView]):
-    """Appends to one exact file, which begins with a line that is known at the start of the run."""
+    """Appends to one exact file, which may begin with a line that is known at the start of the run."""
 
     def __init__(self, file: ExactFile) -> None:
         self.file = file
 
     def first_line(self, trainer: RunView) -> str:
-        """What the file begins with."""
-        raise NotImplementedError
+        """What the file begins with; a table without a header begins empty."""
+        return ""
 
     def on_start(self, trainer: RunView) -> None:
         """Begin the file, or cut off what a killed process wrote to it after the checkpoint."""
@@ -111,10 +111,6 @@ class EvaluationsRecorder(ExactRecorder):
 
 class TrialsRecorder(ExactRecorder):
     """trials.jsonl: a line per trial of a search that is over."""
-
-    def first_line(self, trainer: RunView) -> str:
-        """Nothing is known of a trial before it is over."""
-        return ""
 
     def on_event(self, trainer: RunView, event: Event) -> None:
         """Write the line of a trial."""
