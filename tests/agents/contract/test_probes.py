@@ -19,7 +19,7 @@ GAMMA = 0.8
 STEPS = 400
 RATE = 0.02  # of learning
 # Reward 1 and the end; reward 0 and then 1; a reward for one action, of two or of all in [-1, 1].
-PROBES = ["Termination", "DelayedReward", "ActionMatters"]
+PROBES = [pytest.param("Termination", marks=pytest.mark.thorough), "DelayedReward", "ActionMatters"]
 LONG: dict[str, Any] = {
     "learning_starts": 100,
     "buffer_size": 400,
