@@ -145,6 +145,8 @@ STUDY = (
             ),
             Flag("--retries", "times that a failed run is tried again (default: 1)", int, default=1),
             switch("--dry-run", "show the runs and what they cost, and start nothing"),
+            switch("--no-calibration", "do not train every arm for some seconds first to say how long it will take"),
+            switch("--discard-checkpoints", "delete the checkpoint of each run when it is finished"),
         ),
     ),
     Group(

@@ -10,11 +10,14 @@ from typing import NamedTuple
 from adaqn.checks import count
 from adaqn.errors import UserError
 from adaqn.printing import fitting, say
+from adaqn.runs.progress_line import standard_console
+from adaqn.studies.cost import cost_table, costs, measurements
 from adaqn.studies.definition import STUDIES, matching_arms, read_study
 from adaqn.studies.directory import StudyDirectory
 from adaqn.studies.display import StudyDisplay
 from adaqn.studies.execution import Execution, Failure, StudyInterrupted
 from adaqn.studies.launchers import Options, open_launcher
+from adaqn.studies.processes import cores
 from adaqn.studies.study import RunKey, Study, seeds_from_text
 
 
@@ -32,6 +35,8 @@ class Request(NamedTuple):
     address: str | None = None
     resources: Sequence[str] = ()
     dry_run: bool = False
+    no_calibration: bool = False
+    discard_checkpoints: bool = False
 
 
 def run_study(request: Request) -> int:
@@ -41,20 +46,36 @@ def run_study(request: Request) -> int:
     retries = count("--retries", request.retries)
     keys = _chosen(study, request.arms, request.seeds)
     directory.check(study)
+    console = standard_console()
+    options = Options(directory.path.resolve(), request.jobs, request.address, _resources(request.resources))
+    jobs = count("--jobs", request.jobs or cores(), low=1)
+    measured = {}
+    if not request.no_calibration:
+        measured = measurements(study, directory, keys, min(jobs, cores()), console, keep=not request.dry_run)
+    rows = costs(study, directory, keys, measured)
+    if rows:
+        console.print(cost_table(study, rows, jobs))
     if request.dry_run:
         return 0
-    options = Options(directory.path.resolve(), request.jobs, request.address, _resources(request.resources))
     launcher = open_launcher(request.launcher, options)
     directory.freeze(study)
-    with StudyDisplay(study, keys, {}) as display:
-        execution = Execution(directory, keys, launcher, retries, display)
+    pace = {arm: 1.0 / max(found.steps_per_second, 1e-9) for arm, found in measured.items()}
+    stopped: StudyInterrupted | None = None
+    failures: list[Failure] = []
+    with StudyDisplay(study, keys, pace, console) as display:
+        execution = Execution(
+            directory,
+            keys,
+            launcher,
+            retries,
+            display,
+            memory=lambda key: measured[key.arm].memory if key.arm in measured else 0,
+            discard_checkpoints=request.discard_checkpoints,
+        )
         try:
             failures = execution.run()
         except StudyInterrupted as interrupted:
-            stopped: StudyInterrupted | None = interrupted
-            failures = []
-        else:
-            stopped = None
+            stopped = interrupted
     if stopped is not None:
         say(f"interrupted by {stopped}: the same command goes on where it stopped")
         return 128 + stopped.signal

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shutil
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from adaqn.errors import UserError
 from adaqn.files import Json, json_value, make_parent, read_text, read_yaml, replacing, writing, yaml_text
@@ -147,6 +148,13 @@ class StudyDirectory:
         with writing(path):
             path.unlink(missing_ok=True)
 
+    def discard_checkpoint(self, key: RunKey) -> None:
+        """Delete the checkpoint of a finished run, which is most of what it takes on disk."""
+        checkpoint = self._run_directory(key).checkpoint
+        if self.is_finished(key) and not checkpoint.is_symlink() and checkpoint.is_dir():
+            with writing(checkpoint):
+                shutil.rmtree(checkpoint)
+
     def _run_directory(self, key: RunKey) -> RunDirectory:
         return RunDirectory(self.run(key))
 
@@ -187,10 +195,10 @@ _KINDS: dict[str, Callable[[Study, RunKey, object], bool]] = {
 }
 
 
-def _comparable(study: Study) -> dict[str, dict[object, object]]:
+def _comparable(study: Study) -> dict[str, dict[Any, Any]]:
     """What two definitions are compared by: defaults of today filled in, and without who watches the runs."""
     environment = next(iter(study.environments.values()))
-    arms: dict[object, object] = {}
+    arms: Json = {}
     for label, values in study.arms.items():
         complete = arm_values(RunConfig.as_given({**values, **environment}, f"the arm {label}"))
         arms[label] = {name: value for name, value in complete.items() if name not in OBSERVATION_SETTINGS}

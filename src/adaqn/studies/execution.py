@@ -6,6 +6,7 @@ The runs' directories are the only memory. Whoever else works on the same study 
 from __future__ import annotations
 
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -67,12 +68,14 @@ class Execution:
         retries: int,  # times that a failed run is tried again
         watcher: Watcher,
         memory: Callable[[RunKey], int] = lambda key: 0,
+        discard_checkpoints: bool = False,  # of runs that are finished
     ) -> None:
         self._directory = directory
         self._launcher = launcher
         self._retries = retries
         self._watcher = watcher
         self._memory = memory
+        self._discard_checkpoints = discard_checkpoints
         self._open = [key for key in keys if not directory.is_finished(key)]  # neither finished nor given up
         self._handles: dict[RunKey, Any] = {}
         self._attempts: dict[RunKey, int] = {}  # that failed
@@ -96,6 +99,7 @@ class Execution:
             raise
         finally:
             self._show(now=True)
+        self._launcher.close()
         return self._failures
 
     def _collect(self) -> None:
@@ -109,6 +113,8 @@ class Execution:
     def _judge(self, key: RunKey, ending: Ending) -> None:
         if self._directory.is_finished(key):
             self._open.remove(key)
+            if self._discard_checkpoints:
+                self._directory.discard_checkpoint(key)
         elif ending.status == BUSY or ending.status in _INTERRUPTIONS or self._directory.is_locked(key):
             # Somebody else has it, or had it and was stopped: it is looked at again in a while.
             self._elsewhere[key] = time.monotonic() + LOOK
@@ -163,7 +169,13 @@ def last_line(log: Path) -> str:
 
 @contextmanager
 def _signals_raise() -> Iterator[None]:
-    """Within this context the first signal that asks the program to end raises StudyInterrupted."""
+    """Within this context the first signal that asks the program to end raises StudyInterrupted.
+
+    Only the main thread receives signals; elsewhere nothing changes.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
     watched = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
     def handle(number: int, frame: object) -> None:

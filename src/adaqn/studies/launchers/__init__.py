@@ -6,23 +6,17 @@ became of one is read from its directory.
 
 from __future__ import annotations
 
-import os
-import sys
+import importlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from adaqn.errors import UserError
+from adaqn.files import Json, yaml_value
 from adaqn.plugins import PluginFolder
 from adaqn.studies.study import RunKey
 
 LAUNCHERS = PluginFolder("launcher", __name__, entry_points="adaqn.launchers")
-ONE_THREAD = {
-    "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
-    "OMP_NUM_THREADS": "1",
-    "OPENBLAS_NUM_THREADS": "1",
-    "MKL_NUM_THREADS": "1",
-}
 
 
 class Job(NamedTuple):
@@ -68,20 +62,30 @@ class Launcher(Protocol):
         """End all jobs that were started and have not ended, in a way that leaves their runs to be resumed."""
         ...
 
+    def close(self) -> None:
+        """Give back what was taken, when all jobs have ended."""
+        ...
+
 
 def open_launcher(name: str, options: Options) -> Launcher:
     """The launcher with this name."""
     return LAUNCHERS.load(name).open_launcher(options)
 
 
-def command(job: Job) -> list[str]:
-    """The command line that executes a job until its standard input is closed."""
-    return [sys.executable, "-m", "adaqn.cli", "work", str(job.study_dir), str(job.key), "--tied"]
+def resources_from(options: Options) -> Json:
+    """What a user says about resources, as values: `num_gpus=1` is a number."""
+    return {name: yaml_value(f"the resource {name}", text) for name, text in options.resources.items()}
 
 
-def process_environment() -> dict[str, str]:
-    """The environment of the process: one thread, because there is a process for every core."""
-    return {**os.environ, **{name: os.environ.get(name) or value for name, value in ONE_THREAD.items()}}
+def require_extra(launcher: str, package: str) -> Any:
+    """The package that a launcher is made for, which an extra of adaqn installs."""
+    try:
+        return importlib.import_module(package)
+    except ImportError as error:
+        raise UserError(
+            f"the launcher {launcher} needs the package {package}, which is not installed: "
+            f"pip install adaqn[{launcher}]"
+        ) from error
 
 
 def require_no_address(name: str, options: Options) -> None:
