@@ -86,7 +86,10 @@ def test_another_algorithm_takes_only_what_it_can_use() -> None:
 
 
 def test_an_arm_may_begin_with_a_configuration_of_its_own() -> None:
-    study = tiny(arms={"adadqn": {}, "lander": {"config": "lunar-lander", "settings": {"gamma": 0.5}}})
+    arms = {"adadqn": {}, "lander": {"config": "lunar-lander", "settings": {"gamma": 0.5}}}
+    with pytest.raises(UserError, match="its arms do not agree on one"):
+        tiny(arms=arms)
+    study = tiny(arms=arms, environments=["LunarLander-v3"])
     assert study.arms["lander"]["steps"] == 500_000
     assert study.arms["lander"]["settings"]["gamma"] == 0.5
     assert len(study.arms["lander"]["members"]) == 4

@@ -117,6 +117,8 @@ def _scale(source: str, values: Mapping[str, Any], scale: str | None) -> Json:
 def _arms(source: str, values: Mapping[str, Any], scale: Mapping[str, Any]) -> dict[str, dict[str, Json]]:
     """The values of all arms, in groups: most have one, those of `member: each` one for each member."""
     own = _merged_arms(source, values.get("arms"), scale.get("arms"))
+    if not own:
+        raise UserError(f"{source} needs at least one arm")
     shared = [require_mapping(f"run in {source}", one.get("run") or {}) for one in (values, scale)]
     for one in shared:
         for name in one:
