@@ -5,10 +5,10 @@ python -m tests.studies.lost_node STUDY.yaml DIRECTORY
 
 from __future__ import annotations
 
+import importlib
 import sys
 from pathlib import Path
-
-from ray.cluster_utils import Cluster
+from typing import Any
 
 from adaqn.studies import execution
 from adaqn.studies.definition import read_study
@@ -20,7 +20,7 @@ from adaqn.studies.launchers import Options, open_launcher
 class NodeRemover:
     """Removes the node that executes a run as soon as that has a checkpoint."""
 
-    def __init__(self, cluster: Cluster, directory: StudyDirectory) -> None:
+    def __init__(self, cluster: Any, directory: StudyDirectory) -> None:
         self.lost: str | None = None
         self._cluster = cluster
         self._directory = directory
@@ -42,7 +42,7 @@ def main() -> None:
     execution.LOOK = 0.1
     study, directory = read_study(sys.argv[1]), StudyDirectory(Path(sys.argv[2]))
     directory.freeze(study)
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
+    cluster = importlib.import_module("ray.cluster_utils").Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
     remover = NodeRemover(cluster, directory)
     launcher = open_launcher("ray", Options(directory.path.resolve(), address=cluster.address))
     failures = Execution(directory, study.runs(), launcher, 0, remover).run()
