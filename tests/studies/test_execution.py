@@ -32,7 +32,6 @@ class Seen:
 
 @pytest.fixture(autouse=True)
 def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(execution, "POLL", 0.001)
     monkeypatch.setattr(execution, "LOOK", 0.01)
 
 
@@ -167,6 +166,17 @@ def test_a_signal_stops_the_launcher_and_leaves_all_to_be_resumed(
     again = FakeLauncher(finishing(directory, study))
     assert Execution(directory, keys, again, 0, Seen()).run() == []
     assert keys[0] not in again.started
+
+
+def test_an_error_ends_what_was_started(directory: StudyDirectory, study: Study) -> None:
+    def fail(progress: Progress) -> None:
+        raise OSError("no space left on device")
+
+    launcher, seen = FakeLauncher(finishing(directory, study)), Seen()
+    seen.on_show = fail
+    with pytest.raises(OSError, match="no space left"):
+        Execution(directory, study.runs(), launcher, 0, seen).run()
+    assert launcher.stopped
 
 
 def test_checkpoints_of_finished_runs_are_discarded_if_asked(directory: StudyDirectory, study: Study) -> None:

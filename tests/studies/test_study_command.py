@@ -20,7 +20,6 @@ from tests.studies.tiny import TINY, FakeLauncher, finish, tiny
 
 @pytest.fixture
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    monkeypatch.setattr(execution, "POLL", 0.001)
     monkeypatch.setattr(execution, "LOOK", 0.01)
     monkeypatch.chdir(tmp_path)
     path = tmp_path / "tiny.yaml"

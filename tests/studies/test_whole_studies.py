@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import signal
 import subprocess
 import sys
@@ -150,26 +149,32 @@ needs_submitit = pytest.mark.skipif(
 )
 
 
+def interrupted_run(module: str, where: Path) -> RunKey:
+    """Run a study by a script that interrupts one of its runs, and return which."""
+    done = subprocess.run(
+        [sys.executable, "-m", f"tests.studies.{module}", str(where / "whole.yaml"), str(where / "study")],
+        capture_output=True,
+        text=True,
+        timeout=400,
+        cwd=ROOT,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return RunKey.parse(done.stdout.splitlines()[-1].partition(": ")[2])
+
+
+def starts(where: Path, key: RunKey) -> int:
+    """How often a run was begun or gone on with, by its log."""
+    return StudyDirectory(where / "study").log(key).read_text().count("algorithm ")
+
+
 @needs_ray
 def test_a_ray_cluster_that_loses_a_node_finishes_all_with_the_same_bytes(
     tmp_path: Path, reference: dict[str, bytes]
 ) -> None:
     where = fresh(tmp_path)
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.studies.lost_node", str(where / "whole.yaml"), str(where / "study")],
-        capture_output=True,
-        text=True,
-        timeout=400,
-        cwd=ROOT,
-        env={**os.environ, "RAY_DISABLE_IMPORT_WARNING": "1", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"},
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    lost = done.stdout.splitlines()[-1].removeprefix("lost: ")
-    assert RunKey.parse(lost) in KEYS, done.stdout
+    lost = interrupted_run("lost_node", where)
     assert exact_files(where) == reference
-    # The run that was under way on the lost node was begun there, and gone on with elsewhere.
-    log = StudyDirectory(where / "study").log(RunKey.parse(lost)).read_text()
-    assert log.count("algorithm ") >= 2, log
+    assert starts(where, lost) == 2
 
 
 @needs_ray
@@ -180,12 +185,18 @@ def test_the_command_line_starts_a_ray_of_its_own(tmp_path: Path, reference: dic
 
 
 @needs_submitit
-def test_submitit_runs_a_study_whose_jobs_reach_their_time_limit(tmp_path: Path, reference: dict[str, bytes]) -> None:
+def test_a_preempted_job_of_submitit_is_queued_again_and_goes_on(tmp_path: Path, reference: dict[str, bytes]) -> None:
     where = fresh(tmp_path)
-    # The limit of a minute, and its signal 45 s before that: a run is stopped, with a checkpoint, and queued again.
-    options = ["cluster=local", "timeout_min=1", "local_signal_delay_s=52"]
-    resources = [part for option in options for part in ("--resource", option)]
-    output = ends_well(start(where, "--launcher", "slurm", *resources))
+    preempted = interrupted_run("preempted", where)
+    assert exact_files(where) == reference
+    assert starts(where, preempted) == 2
+    errors = "".join(file.read_text() for file in (where / "study" / "logs" / "slurm").rglob("*.err"))
+    assert "this job is preempted" in errors and "Requeued job" in errors
+
+
+@needs_submitit
+def test_the_command_line_runs_a_study_through_submitit(tmp_path: Path, reference: dict[str, bytes]) -> None:
+    where = fresh(tmp_path)
+    output = ends_well(start(where, "--launcher", "slurm", "--resource", "cluster=local"))
     assert "4 of 4 runs are finished" in output
     assert exact_files(where) == reference
-    assert "Requeued job" in "".join(file.read_text() for file in (where / "study" / "logs" / "slurm").glob("*.err"))

@@ -54,6 +54,8 @@ def finish(directory: StudyDirectory, study: Study, key: RunKey, **changes: Any)
 class FakeLauncher:
     """Has two slots; `act` is what executing a job means, and a job ends at the second look."""
 
+    poll = 0.001
+
     def __init__(self, act: Callable[[Job], Ending]) -> None:
         self.act = act
         self.started: list[RunKey] = []

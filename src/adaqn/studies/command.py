@@ -16,7 +16,7 @@ from adaqn.studies.definition import STUDIES, matching_arms, read_study
 from adaqn.studies.directory import StudyDirectory
 from adaqn.studies.display import StudyDisplay
 from adaqn.studies.execution import Execution, Failure, StudyInterrupted
-from adaqn.studies.launchers import Options, open_launcher
+from adaqn.studies.launchers import LAUNCHERS, Options, open_launcher
 from adaqn.studies.processes import cores
 from adaqn.studies.study import RunKey, Study, seeds_from_text
 
@@ -48,7 +48,8 @@ def run_study(request: Request) -> int:
     directory.check(study)
     console = standard_console()
     options = Options(directory.path.resolve(), request.jobs, request.address, _resources(request.resources))
-    jobs = count("--jobs", request.jobs or cores(), low=1)
+    LAUNCHERS.require(request.launcher)
+    jobs = cores() if request.jobs is None else count("--jobs", request.jobs, low=1)
     measured = {}
     if not request.no_calibration:
         measured = measurements(study, directory, keys, min(jobs, cores()), console, keep=not request.dry_run)

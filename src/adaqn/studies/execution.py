@@ -19,7 +19,6 @@ from adaqn.studies.launchers import Ending, Job, Launcher
 from adaqn.studies.study import RunKey
 from adaqn.studies.work import BUSY, DONE
 
-POLL = 0.25  # seconds between two looks at what was started
 LOOK = 2.0  # seconds between two looks into the directories
 _INTERRUPTIONS = {128 + signal.SIGINT, 128 + signal.SIGTERM}
 
@@ -86,19 +85,19 @@ class Execution:
 
     def run(self) -> list[Failure]:
         """Execute until every run is finished or given up; SIGINT, SIGTERM and SIGHUP raise StudyInterrupted."""
-        try:
-            with _signals_raise():
+        with _signals_raise():
+            try:
                 while self._open:
                     self._collect()
                     self._start()
                     self._show()
                     if self._open:
-                        time.sleep(POLL)
-        except StudyInterrupted:
-            self._launcher.stop()
-            raise
-        finally:
-            self._show(now=True)
+                        time.sleep(self._launcher.poll)
+            except BaseException:
+                self._launcher.stop()
+                raise
+            finally:
+                self._show(now=True)
         self._launcher.close()
         return self._failures
 

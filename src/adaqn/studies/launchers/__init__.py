@@ -47,6 +47,8 @@ class Options(NamedTuple):
 class Launcher(Protocol):
     """Executes jobs somewhere, in the background."""
 
+    poll: float  # seconds between two looks at whether jobs have ended
+
     def start(self, jobs: Iterator[Job]) -> dict[RunKey, Any]:
         """Start the next jobs, as many as there is room for, and return a handle for each by its key.
 

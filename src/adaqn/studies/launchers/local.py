@@ -25,6 +25,8 @@ def open_launcher(options: Options) -> LocalLauncher:
 class LocalLauncher:
     """So many processes at a time; they checkpoint and end when this one does, however it ends."""
 
+    poll = 0.25
+
     def __init__(self, jobs: int, memory: int | None) -> None:
         self.jobs = jobs
         self._memory = memory  # bytes for all of them together; None if that is not known

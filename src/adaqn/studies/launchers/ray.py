@@ -7,6 +7,7 @@ from its directory. In a task is a process of its own, as on one machine, so tha
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Iterator
 from typing import Any
 
@@ -25,7 +26,7 @@ def open_launcher(options: Options) -> RayLauncher:
     jobs = None if options.jobs is None else count("--jobs", options.jobs, low=1)
     started_here = not ray.is_initialized()
     if started_here:
-        quiet = {"log_to_driver": False, "logging_level": "warning"}
+        quiet = {"log_to_driver": False, "logging_level": logging.WARNING}
         try:
             if options.address is None:
                 ray.init(num_cpus=jobs or cores(), include_dashboard=False, **quiet)
@@ -39,6 +40,8 @@ def open_launcher(options: Options) -> RayLauncher:
 
 class RayLauncher:
     """A task for each run, all handed over at once, or so many at a time as was asked for."""
+
+    poll = 1.0
 
     def __init__(self, ray: Any, resources: dict[str, Any], jobs: int | None, disconnect: bool) -> None:
         self._ray = ray

@@ -41,6 +41,8 @@ def open_launcher(options: Options) -> SlurmLauncher:
 class SlurmLauncher:
     """An array of jobs for all runs that are handed over at once."""
 
+    poll = 5.0  # every look is one into a shared directory for each job
+
     def __init__(self, executor: Any, submitit: Any, memory_is_given: bool) -> None:
         self._executor = executor
         self._errors = (submitit.core.utils.UncompletedJobError, submitit.core.utils.FailedJobError)
