@@ -185,8 +185,14 @@ def _picture(given: argparse.Namespace) -> int:
     return 0
 
 
+def _figures(given: argparse.Namespace) -> int:
+    from adaqn.analysis.command import draw_figures
+
+    return draw_figures(given.study, given.output, given.epoch, given.force)
+
+
 def _build_study(parser: _Parser, arguments: list[str]) -> None:
-    """Describe the studies that there are, too."""
+    """Describe the study presets, too."""
     from adaqn.studies.command import presets
 
     del arguments
@@ -260,6 +266,14 @@ _COMMANDS = {
         "plot a run: learning curve, losses, and the target member over time",
         _plain("Plot a run to an image file.", flags.PICTURE),
         _picture,
+    ),
+    "figures": Command(
+        "draw the figures of a study, and write its table",
+        _plain(
+            "Draw every figure that the runs of a study allow, as PNG and PDF, and write its table as JSON and CSV.",
+            flags.FIGURES,
+        ),
+        _figures,
     ),
     "export": Command(
         "write the policy to a file that needs only NumPy to run",

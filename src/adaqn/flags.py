@@ -131,6 +131,23 @@ EXPORT = (
     _OF_AN_EXISTING_RUN,
 )
 SCHEDULE = (Group(None, (_RUN_DIRECTORY, _output("default: schedule.yaml in the directory"), _FORCE)),)
+FIGURES = (
+    Group(
+        None,
+        (
+            Flag("study", "the study's directory, with ARM/ENVIRONMENT/SEED in it", Path, "STUDY"),
+            Flag("--output", "directory to write to (default: figures in STUDY)", Path, "DIR", None, short="-o"),
+            Flag(
+                "--epoch",
+                "steps that returns are averaged over (default: the paper's for its environments, otherwise so that "
+                "there are 20 or more)",
+                int,
+                default=None,
+            ),
+            switch("--force", "overwrite files in DIR that adaqn did not draw"),
+        ),
+    ),
+)
 PICTURE = (Group(None, (_RUN_DIRECTORY, _output("default: picture.png in DIR, replaced if it exists"), _FORCE)),)
 STUDY = (
     Group(
