@@ -1,4 +1,4 @@
-"""What came out of runs: statistics and figures of studies, pictures and films of single runs."""
+"""Results of runs: statistics and figures of studies, pictures, schedules and videos of single runs."""
 
 from adaqn.analysis.epochs import returns_per_epoch, usual_epoch
 from adaqn.analysis.loading import load_runs
