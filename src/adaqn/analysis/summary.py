@@ -61,6 +61,7 @@ class Row:
     worst_auc: float
     steps_per_run: int  # that one run took, or that one search took with all its runs
     seconds_per_run: float | None
+    trials_per_run: float | None  # of random search and DEHB in a space
     auc_behind_main: Estimate | None  # AUC of the main arm minus this one's
     main_improves: Estimate | None  # probability that a run of the main arm has the higher AUC
 
@@ -118,6 +119,7 @@ def _row(series: Series, scores: StudyScores, steps: int) -> Row:
         behind = Estimate.of(difference(main.until(steps).scores, series.at_epochs(main.epoch, steps), then=auc))
         improves = Estimate.of(improvement(_areas(main, steps / main.epoch), _areas(series, epochs)))
     seconds = None if series.arm is None else [run.seconds for run in series.arm.runs]
+    trials = [] if series.arm is None else [run.trials for run in series.arm.runs if run.trials is not None]
     known = seconds is not None and all(value is not None for value in seconds)
     return Row(
         series=series.name,
@@ -132,6 +134,7 @@ def _row(series: Series, scores: StudyScores, steps: int) -> Row:
         seconds_per_run=float(np.mean([value for value in seconds if value is not None]))
         if known and seconds
         else None,
+        trials_per_run=float(np.mean(trials)) if trials else None,
         auc_behind_main=behind,
         main_improves=improves,
     )
