@@ -163,15 +163,8 @@ def summary_table(summary: StudySummary, width: int = 120) -> Table:
     """The table for a terminal; in a narrow one, intervals are in a line of their own."""
     narrow = width < 110
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    table.add_column("", no_wrap=True)
-    for name in (
-        "runs",
-        "final IQM",
-        "AUC of the IQM",
-        "worst seed's\nAUC",
-        "AUC of main\nminus this one's",
-        "minutes\nper run",
-    ):
+    table.add_column("", overflow="fold")
+    for name in ("runs", "final\nIQM", "AUC of\nthe IQM", "worst\nAUC", "main's AUC\n- this", "min.\n/run"):
         table.add_column(name, justify="right", no_wrap=True)
     for row in summary.rows:
         minutes = "-" if row.seconds_per_run is None else f"{row.seconds_per_run / 60:.1f}"

@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
+from matplotlib.ticker import MaxNLocator
 
 from adaqn.analysis.epochs import returns_per_epoch
 from adaqn.analysis.loading import StudyRun
@@ -58,6 +59,8 @@ def draw(page: Page) -> Figure:
         axes.set_ylabel(name)
         if name == "learning rate":
             axes.set_yscale("log")
+        else:
+            axes.yaxis.set_major_locator(MaxNLocator(nbins=4, integer=True))
     for axes, (name, word) in zip(panels[1 + len(numbers) :], words.items(), strict=True):
         order = {value: float(row) for row, value in enumerate(values[name])}
         _draw_numbers(axes, run, history, lambda member, word=word, order=order: order[word(member)])
