@@ -178,6 +178,16 @@ def test_the_distribution_of_targets_by_hand(tmp_path: Path) -> None:
     np.testing.assert_allclose(found.behaviour[0], [16.5 / 50, 16.5 / 50, 17.0 / 50])
 
 
+def test_a_row_counts_for_all_bins_that_it_tells_of(tmp_path: Path) -> None:
+    path = write_run(tmp_path / "s", "adadqn", "CartPole-v1", 0, [0.0, 0.0, 0.0], members=THREE[:2])
+    # 100 actions of the first member until step 100, then as many of the second until 200, and nothing after that.
+    rows = ["step,target,loss_0,loss_1,acted_0,acted_1", "100,0,1,2,100,0", "200,1,2,1,0,100"]
+    path.joinpath("selection.csv").write_text("\n".join(rows) + "\n")
+    found = distribution(read_results(tmp_path / "s").arms[0].runs, bins=4)  # of 75 steps
+    np.testing.assert_allclose(found.behaviour, [[1.0, 0.0], [1 / 3, 2 / 3], [0.0, 1.0], [0.0, 0.0]])
+    np.testing.assert_allclose(found.target, found.behaviour)
+
+
 def test_discounts_are_those_of_the_target_member(tmp_path: Path) -> None:
     members = (*grid(discount=[0.5, 0.9]), *THREE[:1])
     write_run(tmp_path / "s", "adadqn", "CartPole-v1", 0, [0.0, 0.0], members=members)
