@@ -9,8 +9,11 @@ import gymnasium as gym
 import pytest
 
 from adaqn import grid
+from adaqn.hyperparameters import Convolution, Hyperparameters
 from adaqn.runs.config import read_config
-from benchmarks import comparison, flops, summary
+from adaqn.studies.definition import read_study
+from adaqn.studies.study import RunKey
+from benchmarks import comparison, flops, study_flops, summary
 from benchmarks.contenders import Contender, DQNSettings, algorithm
 from benchmarks.duels import DUELS, Duel
 from benchmarks.learning_curve import Curve, Episode, EpisodeLog, read_curve, write_curve
@@ -196,3 +199,22 @@ def test_a_process_that_waits_for_its_core_is_noticed(capsys: pytest.CaptureFixt
     alone, crowded = ({"steps_per_second": 1.0, "cpu_share": share, "peak_rss_mb": 1.0} for share in (0.99, 0.6))
     summary.print_tables(summary.summarise(contenders, {"sb3": [alone, alone], "sbx": [alone, crowded]}, {}, [1.0]))
     assert "while sbx ran" in capsys.readouterr().out
+
+
+def test_layers_of_a_member_are_counted_as_products() -> None:
+    dense = Hyperparameters(hidden=(4,))
+    assert study_flops.layers(dense, (3,), 2) == flops.perceptron(3, (4,), 2)
+    # 10 x 10 pixels of 4 channels and a stride of 2: 16 kernels of 3 x 3 x 4 at 5 x 5 places, then 400 inputs.
+    image = Hyperparameters(hidden=(7,), convolutions=(Convolution(16, 3, 2),))
+    assert study_flops.layers(image, (10, 10, 4), 2) == [(25, 36, 16), (1, 400, 7), (1, 7, 2)]
+
+
+def test_the_operations_of_a_run_follow_from_its_updates() -> None:
+    study = read_study("lunar-lander", "laptop")
+    box, discrete = gym.spaces.Box(-1.0, 1.0, (8,)), gym.spaces.Discrete(4)
+    cost = study_flops.run_cost(study, RunKey("dqn-25x25", "LunarLander-v3", 0), (box, discrete))
+    # 8 x 25 + 25 x 25 + 25 x 4 weights are 2 x 925 operations; learning takes three times that without the gradient of
+    # the first layer's inputs, 2 x 200, and the target once; for 32 transitions, after 1000 of 200,000 steps.
+    assert cost.flops == 199_000 * 32 * (1850 + 3 * 1850 - 400)
+    assert cost.steps == 200_000
+    assert cost.environment_seconds == pytest.approx(200_000 / 20_600)

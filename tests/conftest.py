@@ -8,8 +8,6 @@ from pathlib import Path
 import pytest
 
 os.environ["JAX_PLATFORMS"] = "cpu"
-# pytest -n runs a process per core, so more threads in each would only compete.
-os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
 # (B,) - (B, 1) broadcasts to (B, B) silently; here it is an error.
 os.environ["JAX_NUMPY_RANK_PROMOTION"] = "raise"
 # Compiled programs are cached for the next run of the suite.
@@ -18,6 +16,22 @@ os.environ["ADAQN_CACHE_DIR"] = str(Path(__file__).resolve().parent.parent / ".p
 # Tests that render or plot open no window and no sound device.
 os.environ["SDL_VIDEODRIVER"] = "dummy"
 os.environ["MPLBACKEND"] = "Agg"
+
+# pytest -n runs a process per core, so more threads in each would only get in each other's way.
+ONE_THREAD = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+# Nine tenths of the quick tests' time went into compiling; without optimizations it takes a quarter of that. The
+# programs are the same, only the machine code is slower; thorough and slow tests run the code that users run.
+QUICKLY_COMPILED = (
+    "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true "
+    "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
+)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Choose how programs are compiled, here and in the processes that tests start."""
+    quick = config.getoption("markexpr") == "not slow and not thorough"
+    # XLA reads no further than to a word without dashes.
+    os.environ["XLA_FLAGS"] = f"{QUICKLY_COMPILED} {ONE_THREAD}" if quick else ONE_THREAD
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -30,6 +30,7 @@ from adaqn.hyperparameters import Hyperparameters
 from adaqn.plugins import PluginFolder, PresetFolder, forget_plugins
 from adaqn.selection import behaviour_rules, target_rule, target_rules
 from adaqn.space import SearchSpace
+from adaqn.studies.launchers import LAUNCHERS, Options, open_launcher
 from tests.envs.suite_contract import check_environment, check_names
 
 Install = Callable[[str, dict[str, str]], None]
@@ -400,3 +401,10 @@ def test_a_broken_algorithm_is_told_when_it_is_asked_for_and_not_before(
     (line,) = capsys.readouterr().err.splitlines()
     assert "the algorithm 'broken' could not be loaded from their_broken" in line
     assert not (tmp_path / "run").exists()
+
+
+def test_a_launcher_of_another_package_runs_studies(install: Install) -> None:
+    source = "def open_launcher(options):\n    return ('theirs', options.jobs)\n"
+    install("[adaqn.launchers]\ntheirs = their_launcher\n", {"their_launcher": source})
+    assert LAUNCHERS.names() == ["local", "ray", "slurm", "theirs"]
+    assert open_launcher("theirs", Options(Path("study"), jobs=3)) == ("theirs", 3)

@@ -197,7 +197,9 @@ def test_selection_has_the_smallest_error_in_each_iteration() -> None:
     assert runs["lowest"].error.sum() < runs["highest"].error.sum()
 
 
-@pytest.mark.parametrize(("rule", "message"), [("best", "unknown rule 'best'; choose one of lowest"), (2, "rule 2 is")])
+@pytest.mark.parametrize(
+    ("rule", "message"), [("best", "unknown rule 'best'; choose one of lowest"), (2, "0 to 1, but got 2")]
+)
 def test_rules_that_do_not_exist(rule, message: str) -> None:
     with pytest.raises(UserError, match=message):
         adaptive_q_learning(TWO_STATES, STEP_SIZES[:2], 1, np.random.default_rng(0), rule=rule)

@@ -6,6 +6,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from adaqn.analysis.loading import load_runs
     from adaqn.api import (
         DEHB,
         DQN,
@@ -65,6 +66,7 @@ _HOMES = {
     "UserError": "adaqn.errors",
     "evaluate_policy": "adaqn.training.evaluation",
     "grid": "adaqn.hyperparameters",
+    "load_runs": "adaqn.analysis.loading",
 }
 
 __all__ = [
@@ -94,6 +96,7 @@ __all__ = [
     "UserError",
     "evaluate_policy",
     "grid",
+    "load_runs",
 ]
 
 

@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     occupy_closed_streams()
     status, lost = _guarded(arguments), settle_output()
     # Training succeeds even if its output is lost, but the output of other commands is their result.
-    if lost is None or status != 0 or arguments[:1] in (["train"], ["resume"]):
+    if lost is None or status != 0 or arguments[:1] in (["train"], ["resume"], ["study"], ["work"]):
         return status
     complain(f"adaqn: standard output: {lost.strerror or lost}")
     return 128 + signal.SIGPIPE if isinstance(lost, BrokenPipeError) else 1
@@ -185,6 +185,43 @@ def _picture(given: argparse.Namespace) -> int:
     return 0
 
 
+def _figures(given: argparse.Namespace) -> int:
+    from adaqn.analysis.command import draw_figures
+
+    return draw_figures(given.study, given.output, given.epoch, given.force)
+
+
+def _build_study(parser: _Parser, arguments: list[str]) -> None:
+    """Describe the study presets, too."""
+    from adaqn.studies.command import presets
+
+    del arguments
+    listed = "\n".join(f"  {name:24} {about}" for name, about in presets().items())
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.description = (
+        "Run a study: arms x environments x seeds. Finished runs are skipped, interrupted ones resumed, failed ones\n"
+        "tried again; the same command goes on where it stopped, also beside another one on the same directory."
+    )
+    parser.epilog = f"presets:\n{listed}"
+    _declare_all(parser, flags.STUDY)
+
+
+def _study(given: argparse.Namespace) -> int:
+    from adaqn.studies.command import Request, run_study
+
+    return run_study(Request(**{**vars(given), "resources": given.resources or ()}))
+
+
+def _work(given: argparse.Namespace) -> int:
+    _use_one_thread()
+    from adaqn.studies.study import RunKey
+    from adaqn.studies.work import end_with_parent, perform
+
+    if given.tied:
+        end_with_parent()
+    return perform(given.study_dir, RunKey.parse(given.run))
+
+
 class Command(NamedTuple):
     """A subcommand of `adaqn`."""
 
@@ -230,10 +267,28 @@ _COMMANDS = {
         _plain("Plot a run to an image file.", flags.PICTURE),
         _picture,
     ),
+    "figures": Command(
+        "draw the figures of a study, and write its table",
+        _plain(
+            "Draw every figure that the runs of a study allow, as PNG and PDF, and write its table as JSON and CSV.",
+            flags.FIGURES,
+        ),
+        _figures,
+    ),
     "export": Command(
         "write the policy to a file that needs only NumPy to run",
         _plain("Write the learned policy to a file that needs only NumPy.", flags.EXPORT),
         _export,
+    ),
+    "study": Command("run a table of runs: arms x environments x seeds", _build_study, _study),
+    "work": Command(
+        "execute one run of a study, as the launchers do",
+        _plain(
+            "Execute one run of a study: it is started, resumed, or found finished. For schedulers that adaqn has no "
+            "launcher for; the exit status is 75 if another process is executing the run.",
+            flags.WORK,
+        ),
+        _work,
     ),
 }
 

@@ -22,6 +22,7 @@ from adaqn.printing import fitting, say
 from adaqn.runs.config import OBSERVATION_SETTINGS, RunConfig, as_mapping, read_config
 from adaqn.runs.directory import RunDirectory
 from adaqn.runs.lock import RunLock
+from adaqn.runs.overrides import with_algorithm
 
 if TYPE_CHECKING:
     from adaqn.api import Model
@@ -33,23 +34,9 @@ def base_values(config: str | None, algo: str | None, base: str | None) -> dict[
     values = read_config(config) if config is not None else {}
     values.setdefault("algo", "adadqn" if algo is None else algo)
     values["settings"] = as_mapping("settings", values.get("settings"))
-    before = algorithm(values["algo"], values.get("base"))
+    algorithm(values["algo"], values.get("base"))  # raises if there is no such
     if (algo is not None and algo != values["algo"]) or (base is not None and base != values.get("base")):
-        # Settings that define the file's algorithm or the requested one are not the file's choice.
-        algo = values["algo"] if algo is None else algo
-        after = algorithm(algo, base)
-        # The requested algorithm may also lack settings, a space or initial members that the file's algorithm has.
-        lost = {f.name for f in dataclasses.fields(before.settings)} - {
-            f.name for f in dataclasses.fields(after.settings)
-        }
-        for name in {*before.overrides, *after.overrides, *lost}:
-            values["settings"].pop(name, None)
-        if after.space == "none":
-            values.pop("space", None)
-        if after.base is not None:
-            values.pop("members", None)
-            values.pop("grid", None)
-        values |= {"algo": algo, "base": base}
+        values = with_algorithm(values, values["algo"] if algo is None else algo, base)
     return values
 
 

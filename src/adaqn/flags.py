@@ -131,7 +131,79 @@ EXPORT = (
     _OF_AN_EXISTING_RUN,
 )
 SCHEDULE = (Group(None, (_RUN_DIRECTORY, _output("default: schedule.yaml in the directory"), _FORCE)),)
+FIGURES = (
+    Group(
+        None,
+        (
+            Flag("study", "the study's directory, with ARM/ENVIRONMENT/SEED in it", Path, "STUDY"),
+            Flag("--output", "directory to write to (default: figures in STUDY)", Path, "DIR", None, short="-o"),
+            Flag(
+                "--epoch",
+                "steps that returns are averaged over (default: the paper's for its environments, otherwise so that "
+                "there are 20 or more)",
+                int,
+                default=None,
+            ),
+            switch("--force", "overwrite files in DIR that adaqn did not draw"),
+        ),
+    ),
+)
 PICTURE = (Group(None, (_RUN_DIRECTORY, _output("default: picture.png in DIR, replaced if it exists"), _FORCE)),)
+STUDY = (
+    Group(
+        None,
+        (
+            Flag("study", "YAML file, or name of a preset", str, "FILE|PRESET"),
+            Flag("--scale", "size of the study, where it comes in several: paper, laptop", default=None),
+            Flag("--dir", "directory of the study (default: runs/STUDY-SCALE)", Path, "DIR", None, dest="directory"),
+            Flag("--arms", "run only these arms; a name may have wildcards: 'dqn-*'", default=None, values="several"),
+            Flag(
+                "--seeds", "run only these of the study's seeds: 0-4 7", metavar="N|N-N", default=None, values="several"
+            ),
+            Flag("--retries", "times that a failed run is tried again (default: 1)", int, default=1),
+            switch("--dry-run", "show the runs and what they cost, and start nothing"),
+            switch("--no-calibration", "do not train every arm for some seconds first to say how long it will take"),
+            switch("--discard-checkpoints", "delete the checkpoint of each run when it is finished"),
+        ),
+    ),
+    Group(
+        "where the runs execute",
+        (
+            Flag("--launcher", "local, ray, slurm, or one that is installed (default: local)", default="local"),
+            Flag(
+                "--jobs",
+                "runs at the same time (default: as many as cores; on a cluster, as many as it places)",
+                int,
+                default=None,
+            ),
+            Flag(
+                "--address",
+                "address of a cluster of Ray: auto, HOST:PORT or ray://HOST:PORT (default: one is started here)",
+                metavar="ADDRESS",
+                default=None,
+            ),
+            Flag(
+                "--resource",
+                "what every run gets on a cluster, in the words of Ray's tasks (num_gpus=1) or submitit's executors "
+                "(slurm_partition=gpu); may be repeated",
+                metavar="NAME=VALUE",
+                default=None,
+                values="repeated",
+                dest="resources",
+            ),
+        ),
+    ),
+)
+WORK = (
+    Group(
+        None,
+        (
+            Flag("study_dir", "directory of a study", Path, "DIR"),
+            Flag("run", "one of its runs", str, "ARM/ENVIRONMENT/SEED"),
+            switch("--tied", "stop, with a checkpoint, when standard input is closed"),
+        ),
+    ),
+)
 
 _RUN = {
     "env": (str, "Gymnasium id of the environment"),

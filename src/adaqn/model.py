@@ -217,13 +217,14 @@ class Model(TrainedPolicy):
         """
         path = Path(run_dir)
         file = RunDirectory.open(path).config
+        standing = RunSession.standing(path)
         values = read_config(file)
         if not trust_env:
             require_trust(_named_by_file(values, env), str(file), _named_by_user(env))
         given, extends = RunSession.with_end(path, RunConfig.as_given(values, str(file)), steps, stretch_schedules)
         model = Model.from_config(given, env)
         config = dataclasses.replace(given, **model._population._asdict())
-        session = RunSession.open(path, config, model._trainer, Output(progress_bar, console), extends)
+        session = RunSession.open(path, config, model._trainer, Output(progress_bar, console), extends, standing)
         callbacks = model._callbacks(callback, config, path)
         session.restore()
         if session.finished:

@@ -6,16 +6,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
-from PIL import Image
 
 from adaqn.agents.registry import algorithm, algorithm_names
+from adaqn.analysis.style import Colour, drawn_here, member_colours, metadata, step_axis
 from adaqn.errors import UserError, unknown_name
 from adaqn.files import make_parent, replacing, require_free, require_ours
 from adaqn.hyperparameters import Hyperparameters
@@ -28,11 +27,8 @@ BINS = 120  # along the step axis, in the panel of targets
 POINTS = 480  # of all loss curves together: many long curves would hide one another
 NAMED_ROWS = 24  # largest number of members that fit in a legend and on an axis
 LONGEST_LABEL = 44
-SOFTWARE = "adaqn"  # PNG metadata that marks our own pictures
 COLUMNS = (46.0, 126.0)  # right ends of the columns of text beside the rows, in points from the axes
 TITLE: dict[str, Any] = {"loc": "left", "fontsize": "small", "color": "0.3"}
-
-Colour = tuple[float, float, float]
 
 
 def draw_run(run_directory: Path, output: Path | None = None, force: bool = False) -> Path:
@@ -42,7 +38,7 @@ def draw_run(run_directory: Path, output: Path | None = None, force: bool = Fals
     if output is not None:
         require_free(path, force)
     elif not force:
-        require_ours(path, "picture that adaqn drew", _drawn_here, remedy="add --force")
+        require_ours(path, "picture that adaqn drew", drawn_here, remedy="add --force")
     figure = picture_of(run)
     allowed = FigureCanvasAgg(figure).get_supported_filetypes()
     if path.suffix.lstrip(".") not in allowed:
@@ -50,17 +46,8 @@ def draw_run(run_directory: Path, output: Path | None = None, force: bool = Fals
     make_parent(path)
     kind = path.suffix.lstrip(".")
     with replacing(path) as file:
-        figure.savefig(file, format=kind, metadata={"Software": SOFTWARE} if kind == "png" else None)
+        figure.savefig(file, format=kind, metadata=metadata(kind))
     return path
-
-
-def _drawn_here(path: Path) -> bool:
-    """Whether a file is a picture drawn by this module."""
-    try:
-        with Image.open(path) as image:
-            return image.info.get("Software") == SOFTWARE
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):
-        return False
 
 
 def picture_of(run: RunData) -> Figure:
@@ -79,9 +66,7 @@ def picture_of(run: RunData) -> Figure:
     losses.set_title(f"cumulated loss: {loss_meaning(run.sums_up_selections)}", **TITLE)
     last = max([1, *run.episodes.step[-1:], *selection.step[-1:], *run.evaluations.step[-1:]])
     targets.set_xlim(0, float(last))
-    targets.xaxis.set_major_locator(MaxNLocator(integer=True))
-    targets.set_xlabel("environment steps")
-    targets.xaxis.set_major_formatter(FuncFormatter(lambda step, _: f"{step:,.0f}"))
+    step_axis(targets)
     for panel in panels:
         panel.spines[["top", "right"]].set_visible(False)
     figure.align_ylabels(panels)
@@ -258,15 +243,6 @@ def running_mean(values: NDArray[np.float64], window: int) -> NDArray[np.float64
     last = np.arange(1, len(values) + 1)
     first = np.maximum(last - window, 0)
     return (sums[last] - sums[first]) / (last - first)
-
-
-def member_colours(members: int) -> list[Colour]:
-    """One colour per member: from a palette of 20, or from a gradient if there are more members."""
-    if members <= 20:
-        palette = matplotlib.colormaps["tab20"]  # alternates strong and pale colours; we use the strong ones first
-        return [palette(2 * index if index < 10 else 2 * index - 19)[:3] for index in range(members)]
-    gradient = matplotlib.colormaps["turbo"]
-    return [gradient(share)[:3] for share in np.linspace(0.05, 0.95, members)]
 
 
 def _members(run: RunData) -> list[Hyperparameters]:

@@ -218,6 +218,6 @@ def _written(snapshot: Snapshot) -> dict[str, Written]:
         files, sound = {}, False
     if not sound or not files.keys() <= set(EXACT_FILES):
         raise CheckpointError(
-            f"the checkpoint must record the content of the run's files, but it has {snapshot.meta.get('files')!r}"
+            f"the checkpoint has no record of the content of the run's files, but {snapshot.meta.get('files')!r}"
         )
     return files

@@ -13,7 +13,7 @@ import jax
 from adaqn.checkpoint import CheckpointStore
 from adaqn.checks import count
 from adaqn.errors import EnvironmentFault, MemoryFault, OutputFault, UserError
-from adaqn.files import replacing, writing
+from adaqn.files import read_text, replacing, writing
 from adaqn.replay.memory import require_memory
 from adaqn.runs.config import RunConfig, read_config
 from adaqn.runs.console import ConsoleReporter, DivergenceWarning, Memory
@@ -37,6 +37,13 @@ class Output(NamedTuple):
     notes: tuple[str, ...] = ()  # lines for the header
 
 
+class Standing(NamedTuple):
+    """What the end of a run is determined from; it is no longer true once another process goes on with the run."""
+
+    config: str  # config.yaml
+    done: int  # steps of the newest checkpoint
+
+
 class RunSession:
     """One run in this process."""
 
@@ -47,12 +54,14 @@ class RunSession:
         output: Output,
         directory: RunDirectory | None,
         extends: bool = False,  # the run gets a different end than the one in its directory
+        standing: Standing | None = None,  # of an existing run when its configuration was read
     ) -> None:
         self.config = config
         self.trainer = trainer
         self.directory = directory
         self._output = output
         self._extends = extends
+        self._standing = standing
         self._lock: RunLock | None = None  # set while this process may write to the directory
         self._recorders: RunRecorders | None = None
         if directory is not None:
@@ -97,9 +106,26 @@ class RunSession:
         return session
 
     @classmethod
-    def open(cls, path: Path, config: RunConfig, trainer: Trainer, output: Output, extends: bool = False) -> RunSession:
-        """Open an existing run; call `restore` to load its state."""
-        return cls(config, trainer, output, RunDirectory.open(path), extends)
+    def open(
+        cls,
+        path: Path,
+        config: RunConfig,
+        trainer: Trainer,
+        output: Output,
+        extends: bool = False,
+        standing: Standing | None = None,
+    ) -> RunSession:
+        """Open an existing run; call `restore` to load its state.
+
+        `standing` was read without the lock, before the configuration; `restore` verifies that it still holds.
+        """
+        return cls(config, trainer, output, RunDirectory.open(path), extends, standing)
+
+    @staticmethod
+    def standing(path: Path) -> Standing:
+        """The standing of an existing run now."""
+        directory = RunDirectory.open(path)
+        return Standing(read_text(directory.config), max(CheckpointStore(directory.checkpoint).steps(), default=0))
 
     @staticmethod
     def read_config(path: Path) -> RunConfig:
@@ -134,6 +160,7 @@ class RunSession:
         assert self._recorders is not None and self.directory is not None, "only a run with a directory can be restored"
         if self.finished:
             self.require_unused()
+            self._require_unmoved()
             self._recorders.checkpointer.restore(self.trainer, finished=True)
             self.trainer.run(self.trainer.clock.step)  # performs the last updates: the checkpoint is from before them
             return
@@ -141,8 +168,20 @@ class RunSession:
             _require_memory(self.config, self.trainer)
         _require_wandb(self.config)
         with self._locked():
+            self._require_unmoved()
             self.directory.require_no_links()
             self._recorders.checkpointer.restore(self.trainer, self._begin_extension)
+
+    def _require_unmoved(self) -> None:
+        """Raise if another process went on with the run before this one had the lock, so that our end is outdated."""
+        if self._standing is None or self.directory is None:
+            return
+        now = RunSession.standing(self.directory.path)
+        if now.config != self._standing.config or (self._extends and now.done != self._standing.done):
+            raise UserError(
+                f"another process has continued the run in {self.directory.path} since its end was read, and nothing "
+                "was changed: resume it again"
+            )
 
     def _begin_extension(self) -> None:
         """Mark an extended run as unfinished, then write its new configuration."""

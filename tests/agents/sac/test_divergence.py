@@ -14,18 +14,13 @@ import pytest
 from gymnasium import spaces
 
 from adaqn.agents.core.actor_critic import UpdateCounts
-from adaqn.agents.events import Event, TargetUpdate
 from adaqn.agents.protocol import Clock, Operation
 from adaqn.agents.sac.agent import SACAgent, State
 from adaqn.agents.sac.settings import SACSettings
 from adaqn.api import SAC
-from adaqn.envs.environments import Environments
 from adaqn.errors import ActorDiverged, AllMembersDiverged
 from adaqn.hyperparameters import Hyperparameters
-from adaqn.replay.making import make_replay
 from adaqn.replay.protocol import Batch
-from adaqn.training.observers import Observer
-from adaqn.training.trainer import Trainer
 from tests.agents.outcomes import failed, learned
 from tests.agents.sac.cases import make_agent, summed_up
 
@@ -153,41 +148,6 @@ def test_when_all_diverge_the_error_names_them() -> None:
     names = r"all members diverged .*0: \{'hidden': \[\].*'learning_rate': 0.001.*; 1: \{.*'learning_rate': 1e\+30"
     with pytest.raises(AllMembersDiverged, match=names):
         raise failed(agent.perform(run, Operation.TARGET_UPDATE, Clock(step=7), rng))
-
-
-def test_when_all_diverge_the_loop_ends_with_the_error() -> None:
-    environments = Environments.make("MountainCarContinuous-v0", 1, {})
-    agent = agent_of(WILD, WILD)
-    replay = make_replay(500, 1, environments.observation_space, environments.action_space, 1)
-    trainer = Trainer(agent, environments, replay, agent.settings.batch_size, seed=1)
-    with pytest.raises(AllMembersDiverged, match=r"0: \{.*'learning_rate': 1e\+30.*; 1: \{.*'learning_rate': 1e\+30"):
-        trainer.run(100)
-    assert trainer.clock.step == 20  # the first report after learning started
-    environments.close()
-
-
-class Events(Observer):
-    """Records the rows of selection.csv."""
-
-    def __init__(self) -> None:
-        self.all: list[TargetUpdate] = []
-
-    def on_event(self, trainer: Trainer, event: Event) -> None:
-        assert isinstance(event, TargetUpdate)
-        self.all.append(event)
-
-
-def test_a_critic_that_explodes_in_training_is_left_behind() -> None:
-    environments = Environments.make("MountainCarContinuous-v0", 1, {})
-    agent = agent_of(SOUND, WILD, SOUND)
-    replay = make_replay(500, 1, environments.observation_space, environments.action_space, 1)
-    trainer, events = Trainer(agent, environments, replay, agent.settings.batch_size, seed=1), Events()
-    trainer.run(100, [events])
-    environments.close()
-    assert [event.newly_diverged for event in events.all] == [(1,)] + [()] * 8
-    assert all(event.target in (0, 2) for event in events.all)
-    assert all(event.selected == (1.0, 0.0, 1.0) == event.acted for event in events.all[1:])
-    assert_sound_actor(trainer.state)
 
 
 def test_an_actor_that_diverges_is_named() -> None:

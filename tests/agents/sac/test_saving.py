@@ -98,14 +98,6 @@ def test_an_update_and_the_next_action_in_one_are_the_two_one_after_the_other() 
         np.testing.assert_allclose(array, same[name], rtol=1e-3, atol=1e-5, err_msg=name)
 
 
-def test_another_seed_is_another_state() -> None:
-    agent = agent_of(MIXED)
-    first, again, other = (agent.to_arrays(agent.init(seed))[0] for seed in (1, 1, 2))
-    assert all(np.array_equal(first[name], again[name]) for name in first)
-    for name in (".ensemble[0].parameters", ".actor.parameters"):
-        assert not np.array_equal(first[name], other[name])
-
-
 def test_a_state_that_does_not_match_is_an_error() -> None:
     agent = agent_of(MIXED)
     arrays, meta = agent.to_arrays(agent.init(0))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 from gymnasium import spaces
 
 from adaqn import AdaTD3
@@ -80,6 +81,7 @@ def test_members_are_drawn_from_the_space_and_train_the_actor_by_their_losses() 
     assert agent_of(behaviour="epsilon").settings.behaviour == "epsilon"
 
 
+@pytest.mark.thorough
 def test_a_run_in_a_space_has_generations() -> None:
     model = AdaTD3(
         "Pendulum-v1", space=SPACE, population=3, generation_interval=60, learning_starts=50, batch_size=4,

@@ -181,14 +181,3 @@ def test_a_new_run_begins_with_targets_equal_to_critics_and_actor() -> None:
         assert len({tuple(row) for row in np.asarray(target).tolist()}) == 4
     assert run.learning.actor.parameters.tolist() == run.learning.target_actor.tolist()
     assert np.abs(np.asarray(run.learning.target_actor)).max() > 0.0
-
-
-def test_other_numbers_of_the_members_run_the_same_programs() -> None:
-    run = started(agent_with(), CRITICS)
-    updated(agent_with(), run, TWO)
-    programs = agent_with().programs(run)
-    compiled = programs.update[Operation.UPDATE]._cache_size()
-    other = agent_of([STILL.replace(learning_rate=rate, discount=0.9) for rate in (0.1, 0.2, 0.3, 0.4)])
-    after = updated(other, started(other, CRITICS), TWO)
-    assert other.programs(after) is programs
-    assert programs.update[Operation.UPDATE]._cache_size() == compiled

@@ -12,7 +12,6 @@ import yaml
 
 from adaqn import DEHB, RandomSearch
 from adaqn.cli import main
-from adaqn.exported_policy import ExportedPolicy
 from tests.agents.trials.cases import TINY
 
 FLAGS = {
@@ -114,13 +113,3 @@ def test_the_classes_learn_save_and_load(kind: Any, settings: dict[str, Any], tm
     assert loaded.trainer.updates > before
     loaded.learn(100)
     assert loaded.num_timesteps == 100
-
-
-def test_the_exported_policy_is_that_of_the_best_trial(tmp_path: Path) -> None:
-    agent = RandomSearch("CartPole-v1", space=TINY, seed=1, trial_steps=60, **SETTINGS)
-    agent.learn(150)
-    observations = np.random.default_rng(0).standard_normal((100, 4)).astype(np.float32)
-    exported = ExportedPolicy.load(agent.export(tmp_path / "policy"))
-    expected = agent.predict(observations, deterministic=True)[0]
-    assert 0 < expected.sum() < 100  # both actions are chosen
-    assert np.asarray(exported(observations)).tolist() == expected.tolist()

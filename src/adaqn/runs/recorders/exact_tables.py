@@ -16,14 +16,14 @@ EPISODES_HEADER = "step,return,length\n"
 
 
 class ExactRecorder(Observer[RunView]):
-    """Appends to one exact file, whose first line is known at the start of the run."""
+    """Appends to one exact file, which may start with a header known at the start of the run."""
 
     def __init__(self, file: ExactFile) -> None:
         self.file = file
 
     def first_line(self, trainer: RunView) -> str:
-        """The first line of the file."""
-        raise NotImplementedError
+        """The header of the file; empty where it has none."""
+        return ""
 
     def on_start(self, trainer: RunView) -> None:
         """Start the file, or truncate what a killed process wrote after the checkpoint."""
@@ -111,10 +111,6 @@ class EvaluationsRecorder(ExactRecorder):
 
 class TrialsRecorder(ExactRecorder):
     """trials.jsonl: a line per finished trial of a search."""
-
-    def first_line(self, trainer: RunView) -> str:
-        """Empty: there is no header, and no trial has finished yet."""
-        return ""
 
     def on_event(self, trainer: RunView, event: Event) -> None:
         """Write the line of a trial."""
