@@ -1,4 +1,4 @@
-"""How JAX is set up for the whole suite; it must happen before anything imports jax."""
+"""Configuration of JAX for the whole suite, before anything imports it."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import pytest
 os.environ["JAX_PLATFORMS"] = "cpu"
 # (B,) - (B, 1) broadcasts to (B, B) silently; here it is an error.
 os.environ["JAX_NUMPY_RANK_PROMOTION"] = "raise"
-# The programs that one run of the suite compiled are there for the next.
+# Compiled programs are cached for the next run of the suite.
 os.environ.pop("JAX_COMPILATION_CACHE_DIR", None)
 os.environ["ADAQN_CACHE_DIR"] = str(Path(__file__).resolve().parent.parent / ".pytest_cache" / "xla")
-# No window, no sound device, no matter which test renders or plots.
+# Tests that render or plot open no window and no sound device.
 os.environ["SDL_VIDEODRIVER"] = "dummy"
 os.environ["MPLBACKEND"] = "Agg"
 
@@ -37,7 +37,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def prepared_jax() -> None:
-    """JAX is set up as the public classes set it up, compilation cache included."""
+    """Configure JAX as the public classes do, including the compilation cache."""
     from adaqn.compilation import prepare_jax
 
     prepare_jax()

@@ -1,4 +1,4 @@
-"""Environments that fail on the way: a clear sentence, the run so far kept, and a way on."""
+"""Environments that fail during a run: a clear error, the run so far is kept and can be resumed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FAULTS = {
 
 
 class Faulty(gymnasium.Env[Any, Any]):
-    """Ten steps an episode; from step 250 on it fails in one of several ways, until it has been mended."""
+    """Episodes of ten steps; from step 250 it fails in one of several ways, until it is repaired."""
 
     observation_space = gymnasium.spaces.Box(-1.0, 1.0, (2,))
     action_space = gymnasium.spaces.Discrete(2)
@@ -89,7 +89,7 @@ def test_a_fault_keeps_the_run_and_it_can_be_resumed(
     assert len(message.strip().splitlines()) == 1
     assert "Faulty" in message and FAULTS[fault] in message
     assert f"adaqn resume {run_dir}" in message
-    # 25 episodes and a header: what happened before the fault is there.
+    # 25 episodes and a header: everything before the fault is kept.
     assert (run_dir / "episodes.csv").read_text().count("\n") == 26
     assert not (run_dir / "summary.json").exists()
     Faulty.fault = None

@@ -1,4 +1,4 @@
-"""The whole product learns: CartPole and Pendulum are solved with the default members, by every rule for targets."""
+"""Learning tests: CartPole and Pendulum are solved with the default members, with every rule for the target."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BUDGET = 100_000
 
 
 def mean_return(model: Any) -> float:
-    """That of the greedy policy in 20 episodes that it has not seen."""
+    """Mean return of the greedy policy in 20 new episodes."""
     env = model.make_env()
     result = adaqn.evaluate_policy(model, env, 20, deterministic=True, seed=1000)
     env.close()
@@ -27,9 +27,9 @@ def mean_return(model: Any) -> float:
     return result.mean
 
 
-# A random player balances the pole for 22 steps; 475 of 500 is what Gymnasium calls solved. A greedy policy comes and
-# goes while DQN learns, so training ends at the first evaluation that is good enough, and the policy must then prove
-# itself in other episodes. Returns over three steps: with those over one, 50,000 steps did not do for every seed.
+# A random policy balances the pole for 22 steps; Gymnasium calls 475 of 500 solved. The greedy policy fluctuates while
+# DQN learns, so training ends at the first evaluation that is good enough, and the policy must then pass in other
+# episodes. 3-step returns: with 1-step returns, 50,000 steps were not enough for every seed.
 @pytest.mark.parametrize(
     ("seed", "settings"),
     [
@@ -50,7 +50,7 @@ def test_cart_pole_is_solved_with_the_default_members(seed: int, settings: dict[
     assert mean_return(model) >= 475.0
 
 
-# A random player gets -1200 on average, and with -150 the pendulum is upright as soon as it can be.
+# A random policy gets -1200 on average; -150 means that the pendulum is upright as soon as possible.
 @pytest.mark.parametrize(
     ("kind", "seed", "settings"),
     [

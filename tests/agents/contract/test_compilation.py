@@ -1,4 +1,4 @@
-"""Numbers of the members are no part of any program: where only they change, nothing is compiled."""
+"""Changing a number compiles nothing, neither in another agent nor during a run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.agents.contract.runs import observations
 
 
 def use(case: Case, seed: int, rate: float, discount: float) -> float:
-    """Train and use an agent with these numbers; the seconds that were spent on programs."""
+    """Train and use an agent with these numbers; returns the seconds spent on compilation."""
     before = compile_seconds()
     members = tuple(m.replace(learning_rate=rate / (1 + k)) for k, m in enumerate(case.members(discount=discount)))
     if case.entry.copies is not None:

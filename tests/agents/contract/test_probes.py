@@ -53,7 +53,7 @@ def trained(case: Case, name: str) -> Model:
 
 
 def values_of_members(case: Case, model: Model, seen: np.ndarray, done: np.ndarray) -> np.ndarray:
-    """What the members think that these actions are worth. [K, N]"""
+    """The members' values of these actions. [K, N]"""
     agent, state = ensemble_part(model.trainer.agent, model.trainer.state)
     ensemble = agent.ensemble_of(state.members)
     parameters = ensemble.parameters(state.learning.ensemble)

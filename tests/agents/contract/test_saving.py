@@ -1,4 +1,4 @@
-"""A trained agent that was saved and loaded acts as before; so does its policy alone, exported."""
+"""A trained agent acts the same after saving and loading, and so does its exported policy."""
 
 from __future__ import annotations
 

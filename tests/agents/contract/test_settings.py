@@ -1,4 +1,4 @@
-"""Whatever is wrong with a setting is told in one sentence that names it."""
+"""An invalid setting is reported in one sentence that names it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def fields_of(case: Case) -> list[dataclasses.Field[Any]]:
 
 
 def wrong_values(field: dataclasses.Field[Any]) -> list[Any]:
-    """What is not allowed whatever the setting is about, by the kind of its default."""
+    """Values that are invalid for every setting with this type of default."""
     if field.metadata["choices"] is not None:
         known = field.metadata["choices"]()
         return [7, math.nan, "no such name", f"{known[0]}s", [], ["no such name"], {}, object()]

@@ -1,4 +1,4 @@
-"""A member that diverges is never the target, never acts and is reported once; the others go on without it."""
+"""A diverged member is never the target, never acts and is reported once; the others continue without it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def agent_of(*members: Hyperparameters, **settings: Any) -> DQNAgent:
 
 
 def with_parameters(run: State, member: int, value: float) -> State:
-    """The run with this number for all online parameters of a member."""
+    """The state with all online parameters of a member set to this number."""
     (group,) = run.learning.ensemble
     group = group._replace(parameters=group.parameters.at[member].set(value))
     return run._replace(learning=run.learning._replace(ensemble=(group,)))
@@ -144,14 +144,14 @@ def test_when_all_diverge_the_error_names_them(n_envs: int) -> None:
 
 
 def copied(run: State) -> State:
-    """The run in memory of its own, which a program may take over."""
+    """A copy of the state in its own memory, which a program may donate."""
     return run._replace(learning=jax.tree.map(jnp.copy, run.learning))
 
 
 @pytest.mark.parametrize("target_update_interval", [1, 10])
 def test_when_all_diverge_the_loop_ends_with_the_error(target_update_interval: int) -> None:
     environments = Environments.make("CartPole-v1", 1, {})
-    # With an interval of 10, it is when a member acts that nobody is left; with 1, when a target is chosen.
+    # With an interval of 10, the last member is found diverged when it acts; with 1, when a target is chosen.
     settings = DQNSettings(
         learning_starts=10,
         target_update_interval=target_update_interval,

@@ -1,4 +1,4 @@
-"""A critic that diverges is never in a pair and is reported once; the actor and the other critics go on without it."""
+"""A diverged critic is never in a pair and is reported once; the actor and the other critics continue without it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def agent_of(*members: Hyperparameters) -> SACAgent:
 
 
 def with_parameters(run: State, member: int, value: float) -> State:
-    """The run with this number for all online parameters of a member."""
+    """The state with all online parameters of a member set to this number."""
     (group,) = run.learning.ensemble
     group = group._replace(parameters=group.parameters.at[member].set(value))
     return run._replace(learning=run.learning._replace(ensemble=(group,)))
@@ -57,7 +57,7 @@ def assert_sound_actor(run: State) -> None:
 @pytest.mark.parametrize("member", [0, 2])
 def test_a_broken_critic_is_in_no_pair_and_reported_once(member: int, broken: float) -> None:
     agent, rng = agent_of(SOUND, SOUND, SOUND), np.random.default_rng(0)
-    # One that was in the pair, or one that was not.
+    # A member of the pair, or another one.
     run = with_parameters(agent.init(0), member, broken)
     others = [k for k in range(3) if k != member]
     events, actors = [], []
@@ -106,7 +106,7 @@ def test_a_target_that_overflows_does_not_take_the_others_along() -> None:
     run = learned(agent.update(run, Operation.ACTOR_UPDATE, some_batch(rng), CLOCK, rng))
     assert run.learning.record.diverged.tolist() == [True, True, False]
     assert np.array_equal(run.learning.ensemble[0].parameters, before)
-    # The one left alive is its own pair, and learns from itself.
+    # The only remaining member is both members of the pair, and learns from itself.
     assert run.learning.selected.members.tolist() == [2, 2]
     for _ in range(3):
         run = learned(agent.update(run, Operation.ACTOR_UPDATE, some_batch(rng), CLOCK, rng))
@@ -117,7 +117,7 @@ def test_a_target_that_overflows_does_not_take_the_others_along() -> None:
 
 
 @pytest.mark.parametrize("dead", [0, 1])
-def test_of_two_the_one_left_alive_is_its_own_pair_and_trains_the_actor(dead: int) -> None:
+def test_if_one_of_two_diverges_the_other_is_the_pair_and_trains_the_actor(dead: int) -> None:
     agent, rng = agent_of(SOUND, SOUND), np.random.default_rng(0)
     run, living = with_parameters(agent.init(0), dead, math.nan), 1 - dead
     events, actors, critics = [], [], []

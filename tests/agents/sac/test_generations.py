@@ -1,4 +1,4 @@
-"""AdaSAC in a space: a child has its parent's loss, weights and Polyak target, and an optimizer of its own."""
+"""AdaSAC in a search space: a child has its parent's loss, weights and Polyak target, and a new optimizer."""
 
 from __future__ import annotations
 

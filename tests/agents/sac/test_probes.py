@@ -1,4 +1,4 @@
-"""SAC learns the probe environments with continuous actions to their exact values; entropy counts nothing here."""
+"""SAC learns the exact values of the probe environments with continuous actions, without an entropy bonus."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def learned(name: str, n_envs: int = 1, **settings: Any) -> tuple[SACAgent, Stat
 
 
 def values_of(agent: SACAgent, run: State, name: str) -> np.ndarray:
-    """The values of both critics for all that can be seen and done. [2, N, A]"""
+    """The values of both critics for all observations and actions. [2, N, A]"""
     table = probe(name)
     observations, q = table.probe_table(GAMMA)
     seen = np.repeat(observations, q.shape[1], axis=0)

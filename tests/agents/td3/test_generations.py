@@ -1,4 +1,4 @@
-"""AdaTD3 in a space: a child has its parent's loss, weights and Polyak target; the actors stay as they are."""
+"""AdaTD3 in a search space: a child has its parent's loss, weights and Polyak target; the actors do not change."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_a_child_has_its_parents_loss_weights_and_polyak_target() -> None:
     assert 0 < np.isnan(marked).sum() < new.size
     for of_child, of_parent in ((online_of(run)[1], online[2]), (targets_of(run)[1], targets[2])):
         np.testing.assert_array_equal(of_child, inherit(old, of_parent, new, of_child))
-    after = trained(agent, run, updates=2)  # the next members learn, and the actors go on
+    after = trained(agent, run, updates=2)  # the next members learn, and so do the actors
     assert bytes_of((after.learning.actor, after.learning.target_actor)) != actors
 
 

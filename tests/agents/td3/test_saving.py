@@ -1,4 +1,4 @@
-"""The state of TD3 as named arrays and JSON: what comes back goes on to the bit."""
+"""The state of TD3 as named arrays and JSON: a restored state continues bit for bit."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def mixed_agent(members: tuple[Hyperparameters, ...] = MIXED) -> TD3Agent:
 
 
 def lived(agent: TD3Agent, run: State, rng: np.random.Generator, rounds: int) -> tuple[State, list[Any]]:
-    """Some updates, actions and rows of the report, and all that was seen of them."""
+    """Some updates, actions and reports, and everything that they returned."""
     seen: list[Any] = []
     for step in range(1, rounds + 1):
         batch = random_batch(rng)
@@ -48,7 +48,7 @@ def test_a_mixed_ensemble_goes_on_to_the_bit() -> None:
     arrays, meta = agent.to_arrays(run)
     kept = {name: array.copy() for name, array in arrays.items()}
     run, seen = lived(agent, run, np.random.default_rng(2), rounds=8)
-    # JSON there and back, into an agent that knows only the spaces and settings.
+    # A JSON round trip, into an agent that was built from the spaces and settings only.
     fresh = mixed_agent((Hyperparameters(), Hyperparameters()))
     restored = fresh.from_arrays(kept, json.loads(json.dumps(meta)))
     assert restored.members == MIXED
@@ -82,7 +82,7 @@ def test_an_update_and_the_next_action_in_one_are_the_two_one_after_the_other() 
         np.testing.assert_allclose(array, same[name], rtol=1e-3, atol=1e-5, err_msg=name)
 
 
-def test_a_state_without_the_target_of_the_actor_is_told() -> None:
+def test_a_state_without_the_target_actor_is_an_error() -> None:
     agent = mixed_agent()
     arrays, meta = agent.to_arrays(agent.init(0))
     del arrays[".target_actor"]

@@ -85,7 +85,7 @@ def test_mistakes_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixt
         *train(tmp_path, "random-search", "--trial-steps", "30")
     )
     too_long = train(tmp_path, "random-search", "--trial-steps", "5000")
-    assert "too short: its first trial takes 5000 steps; take more steps or shorter trials" in error(*too_long)
+    assert "too short: its first trial takes 5000 steps; use more steps or shorter trials" in error(*too_long)
     assert "takes no members, but got 2" in error(
         *train(tmp_path, "dehb", "--grid", "hidden=8,16", "--min-trial-steps", "100", "--max-trial-steps", "100")
     )
@@ -105,7 +105,7 @@ def test_the_classes_learn_save_and_load(kind: Any, settings: dict[str, Any], tm
     loaded: Any = kind.load(agent.save(tmp_path / "search"))
     assert loaded.best_trial == best and loaded.members == agent.members
     assert loaded.predict(observations, deterministic=True)[0].tolist() == actions.tolist()
-    # It goes on in the midst of its trial, and waits until there is something to learn from.
+    # It continues in the middle of its trial, and waits until there is enough to learn from.
     before = loaded.trainer.updates
     loaded.learn(30, reset_num_timesteps=False)
     assert (loaded.num_timesteps, loaded.trainer.updates) == (180, before)

@@ -101,7 +101,7 @@ def test_wandb_that_is_not_installed_is_told(monkeypatch: pytest.MonkeyPatch) ->
 
 
 class FakeWandb:
-    """Keeps what a run was begun with and told."""
+    """Records the arguments of `init` and all logged metrics."""
 
     def __init__(self) -> None:
         self.calls: list[object] = []
