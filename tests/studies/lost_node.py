@@ -45,6 +45,7 @@ def main() -> None:
     cluster = importlib.import_module("ray.cluster_utils").Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
     remover = NodeRemover(cluster, directory)
     launcher = open_launcher("ray", Options(directory.path.resolve(), address=cluster.address))
+    launcher.poll = 0.1
     failures = Execution(directory, study.runs(), launcher, 0, remover).run()
     cluster.shutdown()
     assert failures == [], failures
