@@ -128,6 +128,7 @@ class Study:
         for name in given:
             if name not in names:
                 raise unknown_name(f"entry in {source}:", name, names)
+        given = {"tuning_seeds": [], "choices": {}, "retrained": {}, **given}
         for name in names:
             if name not in given:
                 raise UserError(f"{source} does not say {name}, so it is not a study that adaqn wrote")
