@@ -30,6 +30,7 @@ def help_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         ["resume"],
         ["evaluate"],
         ["export"],
+        ["figures"],
         ["study"],
         ["work"],
     ],

@@ -63,3 +63,10 @@ def test_numbers_are_rounded_for_readers() -> None:
         "1,234", "100", "56.8", "10.0", "1.23", "0.123", "0.000",
     ]  # fmt: skip
     assert str(Estimate(12.34, -1.0, 130.0)) == "12.3 [-1.00, 130]"
+
+
+def test_finished_trials_are_counted(tmp_path: Path) -> None:
+    for seed, trials in ((0, [{"number": 0}, {"number": 1}]), (1, [{"number": 0}])):
+        write_run(tmp_path / "s", "dehb", "CartPole-v1", seed, [1.0] * 3, algo="dehb", space="vectors", trials=trials)
+    (row,) = summarise(tmp_path / "s").rows
+    assert row.trials_per_run == 1.5 and row.kind == "search"

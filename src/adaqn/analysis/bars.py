@@ -14,6 +14,7 @@ from adaqn.analysis.study import Arm
 from adaqn.analysis.style import Colour, member_colours
 
 MOST_BINS = 25
+NAMED_SETS = 8  # more of them than these share an entry of a legend
 
 
 def stacked_bars(axes: Axes, edges: Floats, shares: Floats, colours: Sequence[Colour]) -> None:
@@ -38,7 +39,9 @@ def colours_of(page: Page, arm: Arm) -> list[Colour]:
 
 
 def member_legend(page: Page, arm: Arm) -> tuple[list[Patch], list[str]]:
-    """A patch and a name for each member."""
+    """A patch and a name for each member; the shades of many single sets are told apart in the ranking only."""
+    if len(arm.members) > NAMED_SETS and set(colours_of(page, arm)) <= {look.colour for look in page.looks.values()}:
+        return [Patch(color=min(colours_of(page, arm)))], [f"{len(arm.members)} members, darker: higher AUC alone"]
     return [Patch(color=colour) for colour in colours_of(page, arm)], labels_of(arm)
 
 

@@ -59,7 +59,8 @@ def draw_study(
         except NotDrawn as reason:
             not_drawn[name] = str(reason)
             for path in files:  # of an earlier time: it would not belong to these data
-                path.unlink(missing_ok=True)
+                if drawn_here(path):
+                    path.unlink()
             continue
         drawn[name] = files
     summary = summary_of(page.scores)

@@ -18,13 +18,16 @@ def returns_per_epoch(step: ArrayLike, total: ArrayLike, epoch: int, epochs: int
 
     Epoch e holds the steps (e · epoch, (e + 1) · epoch]. An epoch in which no episode ends has the value of the one
     before it: nothing newer is known of the policy. Before the first episode has ended, it is that episode which was
-    being played, so those epochs have the value of the first one that has any. Without episodes all are NaN.
+    being played, so those epochs have the value of the first one that has any, or, if the first episode ends behind all
+    epochs, its return. Without episodes all are NaN.
     """
     if epoch < 1 or epochs < 1:
         raise UserError(f"there must be at least one epoch of at least one step, but got {epochs} of {epoch}")
-    index = (np.asarray(step, np.int64) - 1) // epoch
+    index, values = (np.asarray(step, np.int64) - 1) // epoch, np.asarray(total, np.float64)
     inside = (index >= 0) & (index < epochs)
-    index, values = index[inside], np.asarray(total, np.float64)[inside]
+    if len(values) and not inside.any():
+        return np.full(epochs, values[0])
+    index, values = index[inside], values[inside]
     counts = np.bincount(index, minlength=epochs)
     sums = np.bincount(index, values, minlength=epochs)
     known = np.flatnonzero(counts)

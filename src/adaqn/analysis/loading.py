@@ -25,7 +25,7 @@ COLUMNS = ("study", "arm", "environment", "seed", "step", "return", "length")
 _STEP, _TIME = "time/total_timesteps", "time/time_elapsed"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class StudyRun:
     """One run directory and its place in a study. Its files are read when they are needed."""
 
@@ -69,12 +69,11 @@ class StudyRun:
         elapsed = time.get("elapsed") if isinstance(time, dict) else None
         return float(elapsed) if isinstance(elapsed, int | float) else None
 
-    @cached_property
-    def trials(self) -> list[Json]:
-        """trials.jsonl, where the run is a search."""
+    @property
+    def trials(self) -> int | None:
+        """How many trials of a search were finished; None for a run that is not one."""
         path = RunDirectory(self.path).trials
-        lines = [json_value(f"a line of {path}", line) for line in whole_lines(path)]
-        return [line for line in lines if isinstance(line, dict)]
+        return len(whole_lines(path)) if path.is_file() else None
 
     @cached_property
     def clock(self) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:

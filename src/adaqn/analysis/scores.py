@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -19,7 +19,7 @@ from adaqn.analysis.study import Arm, StudyResults
 GRID, RANDOM = "grid search", "random search"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Series:
     """One curve of a figure: the scores of an arm, or of a protocol over several arms."""
 
@@ -29,6 +29,7 @@ class Series:
     scores: tuple[Floats, ...]  # by environment: [runs, epochs]
     epoch: int  # environment steps that each epoch of the curve stands for, all of them counted
     seeds: tuple[tuple[int, ...], ...] = ()  # by environment
+    _areas: dict[float, Interval] = field(default_factory=dict, repr=False)
 
     @property
     def epochs(self) -> int:
@@ -70,8 +71,10 @@ class Series:
 
     def area(self, steps: float | None = None) -> Interval:
         """The area under the curve of the IQM, over all its steps or the first so many, with its interval."""
-        until = None if steps is None else min(float(self.epochs), steps / self.epoch)
-        return interval(self.scores, then=lambda curve: auc(curve, until))
+        until = float(self.epochs) if steps is None else min(float(self.epochs), steps / self.epoch)
+        if until not in self._areas:
+            self._areas[until] = interval(self.scores, then=lambda curve: auc(curve, until))
+        return self._areas[until]
 
     @cached_property
     def final_score(self) -> Interval:
@@ -103,8 +106,13 @@ class Scale:
 
     @property
     def label(self) -> str:
-        """For an axis."""
+        """What it is called in a sentence."""
         return f"score ({self.kind})" if self.kind else "return"
+
+    @property
+    def axis_label(self) -> str:
+        """The same in short lines."""
+        return self.label.replace(" (", "\n(")
 
     def apply(self, environment: str, returns: Floats) -> Floats:
         """The scores of returns."""
@@ -168,10 +176,11 @@ class StudyScores:
         study = self.study
         parts = [returns_of(arm, study, name) for name in study.environments]
         seeds = tuple(tuple(run.seed for run in arm.on(name)) for name in study.environments)
+        first, *rest = arm.label.split(" ")
         return [
             Series(
                 arm.name + suffix,
-                arm.label + suffix,
+                " ".join([first + suffix, *rest]),
                 arm,
                 tuple(
                     self.scale.apply(name, part[index]) for name, part in zip(study.environments, parts, strict=True)

@@ -30,7 +30,7 @@ _NAMES = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Arm:
     """One labelled configuration, and its finished runs on the seeds that results are reported on."""
 
@@ -142,7 +142,7 @@ def read_results(path: str | os.PathLike[str], epoch: int | None = None) -> Stud
     tuning = _seeds(root, definition)
     finished = [run for run in found if run.summary is not None]
     left_out = [f"{run.arm}/{run.environment}/{run.seed} is not finished" for run in found if run.summary is None]
-    silent = [run for run in finished if not len(run.episodes.step)]
+    silent = [run for run in finished if not _has_scores(run)]
     left_out += [f"{run.arm}/{run.environment}/{run.seed} has no episode that ended" for run in silent]
     usable = [run for run in finished if run not in silent]
     arms = [
@@ -156,11 +156,10 @@ def read_results(path: str | os.PathLike[str], epoch: int | None = None) -> Stud
         # The paper's method first, then what it is made of or compared with.
         arms.sort(key=lambda arm: (not arm.adapts, arm.kind != "ensemble", arm.kind == "single", len(arm.name)))
     environments = tuple(dict.fromkeys(run.environment for arm in arms for run in arm.runs))
+    shortest = min(run.steps for arm in arms for run in (*arm.runs, *arm.tuning_runs))
     if epoch is None:
-        shortest = min(run.steps for arm in arms for run in arm.runs)
         epoch = usual_epoch(shortest, environments[0])
-    elif not 1 <= epoch <= min(run.steps for arm in arms for run in arm.runs):
-        shortest = min(run.steps for arm in arms for run in arm.runs)
+    elif not 1 <= epoch <= shortest:
         raise UserError(f"an epoch must have 1 to {shortest:,} steps, as the shortest run has, but got {epoch:,}")
     study = StudyResults(
         root, str(definition.get("name", names[0])), tuple(arms), environments, epoch, tuning,
@@ -189,6 +188,12 @@ def _kind(config: Json) -> Kind:
     if "evaluations" in chosen.traits.tables:
         return "population"
     return "ensemble" if chosen.copies is None else "single"
+
+
+def _has_scores(run: StudyRun) -> bool:
+    """Whether there is an episode to judge the run by; of a population, one in which a member was evaluated."""
+    evaluated = run.data.member_evaluations if _kind(run.config) == "population" else None
+    return len(run.episodes.step if evaluated is None else evaluated.step) > 0
 
 
 def _definition(root: Path) -> Json:

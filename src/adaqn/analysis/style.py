@@ -112,9 +112,12 @@ def wrapped(figure: Figure, text: str) -> str:
 
 
 def legend_below(figure: Figure, handles: Sequence[Any], labels: Sequence[str], note: str = "") -> None:
-    """A legend under all panels, and a note under it, so that neither lies over a curve."""
+    """A legend under all panels with a note above it; the figure grows by their height, so no panel shrinks."""
     widest = max((len(label) for label in labels), default=1)
     columns = max(1, min(len(labels), int(figure.get_figwidth() * 17 / (widest + 7))))
+    lines = len(wrapped(figure, note).split("\n")) if note else 0
+    rows = -(-len(labels) // columns)
+    figure.set_figheight(figure.get_figheight() + 0.14 * (lines + rows) + 0.12)
     legend = figure.legend(
         handles, labels, loc="outside lower center", ncols=columns, handlelength=2.2, columnspacing=1.4,
         labelspacing=0.35,

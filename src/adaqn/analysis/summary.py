@@ -61,6 +61,7 @@ class Row:
     worst_auc: float
     steps_per_run: int  # that one run took, or that one search took with all its runs
     seconds_per_run: float | None
+    trials_per_run: float | None  # of random search and DEHB in a space
     auc_behind_main: Estimate | None  # AUC of the main arm minus this one's
     main_improves: Estimate | None  # probability that a run of the main arm has the higher AUC
 
@@ -118,6 +119,7 @@ def _row(series: Series, scores: StudyScores, steps: int) -> Row:
         behind = Estimate.of(difference(main.until(steps).scores, series.at_epochs(main.epoch, steps), then=auc))
         improves = Estimate.of(improvement(_areas(main, steps / main.epoch), _areas(series, epochs)))
     seconds = None if series.arm is None else [run.seconds for run in series.arm.runs]
+    trials = [] if series.arm is None else [run.trials for run in series.arm.runs if run.trials is not None]
     known = seconds is not None and all(value is not None for value in seconds)
     return Row(
         series=series.name,
@@ -132,6 +134,7 @@ def _row(series: Series, scores: StudyScores, steps: int) -> Row:
         seconds_per_run=float(np.mean([value for value in seconds if value is not None]))
         if known and seconds
         else None,
+        trials_per_run=float(np.mean(trials)) if trials else None,
         auc_behind_main=behind,
         main_improves=improves,
     )
@@ -160,15 +163,8 @@ def summary_table(summary: StudySummary, width: int = 120) -> Table:
     """The table for a terminal; in a narrow one, intervals are in a line of their own."""
     narrow = width < 110
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    table.add_column("", no_wrap=True)
-    for name in (
-        "runs",
-        "final IQM",
-        "AUC of the IQM",
-        "worst seed's\nAUC",
-        "AUC of main\nminus this one's",
-        "minutes\nper run",
-    ):
+    table.add_column("", overflow="fold")
+    for name in ("runs", "final\nIQM", "AUC of\nthe IQM", "worst\nAUC", "main's AUC\n- this", "min.\n/run"):
         table.add_column(name, justify="right", no_wrap=True)
     for row in summary.rows:
         minutes = "-" if row.seconds_per_run is None else f"{row.seconds_per_run / 60:.1f}"

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from matplotlib.figure import Figure
 
+from adaqn.analysis.bars import NAMED_SETS
 from adaqn.analysis.page import INTERVAL, Page, draw_curve
 from adaqn.analysis.scores import Series
 from adaqn.analysis.style import legend_below, line, new_figure, short_step_axis
-
-NAMED_SETS = 8  # more single sets than these are told apart in the ranking only
 
 
 def draw(page: Page) -> Figure:
@@ -18,7 +17,7 @@ def draw(page: Page) -> Figure:
     other = [one for one in series if one not in single]
     beside = [one for one in other if one is not page.scores.main]
     panels = [[*single, *other[:1]], other] if single and beside and other else [[*single, *other]]
-    figure = new_figure(2.7 if len(panels) > 1 else 3.1, 5.5 if len(panels) > 1 else 4.2)
+    figure = new_figure(2.1 if len(panels) > 1 else 2.5, 5.5 if len(panels) > 1 else 4.4)
     all_axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
     for axes, shown in zip(all_axes, panels, strict=True):
         for one in shown:
@@ -26,7 +25,7 @@ def draw(page: Page) -> Figure:
             draw_curve(axes, page, one, shaded=not crowded)
         short_step_axis(axes, max(one.steps[-1] for one in shown))
         axes.grid()
-    all_axes[0].set_ylabel(page.scores.scale.label)
+    all_axes[0].set_ylabel(page.scores.scale.axis_label)
     handles, labels = curve_legend(page, [*other, *reversed(single)])
     legend_below(figure, handles, labels, f"{INTERVAL}; {page.seeds}.")
     return figure

@@ -20,7 +20,7 @@ def draw(page: Page) -> Figure:
     if not arms:
         raise NotDrawn("no arm has members with different discounts, or learns its discount")
     rows = len(study.environments)
-    figure = new_figure(1.7 * rows + 0.9)
+    figure = new_figure(1.9 * rows)
     panels = figure.subplots(rows, 2, sharex="row", squeeze=False)
     for (left, right), panel in zip(panels, page.scores.panels, strict=True):
         name = panel.study.environments[0]

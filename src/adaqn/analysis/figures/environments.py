@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from matplotlib.figure import Figure
 
-from adaqn.analysis.bars import bins_for, colours_of, member_legend, stacked_bars
-from adaqn.analysis.figures.curves import NAMED_SETS, curve_legend
+from adaqn.analysis.bars import NAMED_SETS, bins_for, colours_of, member_legend, stacked_bars
+from adaqn.analysis.figures.curves import curve_legend
 from adaqn.analysis.page import INTERVAL, NotDrawn, Page, draw_curve
 from adaqn.analysis.selections import distribution, has_selections
 from adaqn.analysis.style import legend_below, new_figure, short_step_axis
@@ -21,7 +21,7 @@ def draw(page: Page) -> Figure:
     bars = main is not None and has_selections(main)
     columns = min(MOST_COLUMNS, len(study.environments))
     rows = -(-len(study.environments) // columns)
-    figure = new_figure(rows * (2.1 if bars else 1.6) + 0.9)
+    figure = new_figure(rows * (2.1 if bars else 1.6) + 0.1)
     ratios = [3.0, 1.0] * rows if bars else [1.0] * rows
     grid = figure.add_gridspec(len(ratios), columns, height_ratios=ratios)
     handles, labels = [], []
@@ -51,7 +51,7 @@ def draw(page: Page) -> Figure:
     note = f"{INTERVAL}; {page.seeds}."
     if bars and main is not None:
         patches, names = member_legend(page, main)
-        handles, labels = [*handles, *patches], [*labels, *(f"target: {name}" for name in names)]
+        handles, labels = [*handles, *patches], [*labels, *(f"bars: {name}" for name in names)]
         note += f" Bars: share of the target updates of {main.label} that chose each member."
     legend_below(figure, handles, labels, note)
     return figure

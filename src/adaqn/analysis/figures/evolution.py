@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
+from matplotlib.ticker import MaxNLocator
 
 from adaqn.analysis.epochs import returns_per_epoch
 from adaqn.analysis.loading import StudyRun
@@ -47,7 +48,7 @@ def draw(page: Page) -> Figure:
     words = {name: of for name, of in _WORDS.items() if len({of(m) for _, ms in history for m in ms}) > 1}
     values = {name: sorted({of(m) for _, ms in history for m in ms}) for name, of in words.items()}
     heights = [1.0, *(0.75 for _ in numbers), *(0.18 + 0.125 * len(values[name]) for name in words)]
-    figure = new_figure(sum(heights) + 1.0)
+    figure = new_figure(sum(heights) + 0.6)
     panels = figure.subplots(len(heights), 1, sharex=True, height_ratios=heights, squeeze=False)[:, 0]
     spans = _rising(run, study.epoch)
     steps, returns = _returns(run, study.epoch)
@@ -58,6 +59,8 @@ def draw(page: Page) -> Figure:
         axes.set_ylabel(name)
         if name == "learning rate":
             axes.set_yscale("log")
+        else:
+            axes.yaxis.set_major_locator(MaxNLocator(nbins=4, integer=True))
     for axes, (name, word) in zip(panels[1 + len(numbers) :], words.items(), strict=True):
         order = {value: float(row) for row, value in enumerate(values[name])}
         _draw_numbers(axes, run, history, lambda member, word=word, order=order: order[word(member)])

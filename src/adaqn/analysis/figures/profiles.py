@@ -20,7 +20,7 @@ def draw(page: Page) -> Figure:
     everything = np.concatenate([task for one in series for task in one.final])
     margin = 0.03 * max(float(np.ptp(everything)), 1e-9)
     thresholds = np.linspace(everything.min() - margin, everything.max() + margin, POINTS)
-    figure = new_figure(3.0, 4.6)
+    figure = new_figure(2.4, 4.6)
     axes = figure.subplots()
     for one in series:
         look = page.look(one)

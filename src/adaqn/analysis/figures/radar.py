@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from adaqn.analysis.metrics import iqm, pooled
 from adaqn.analysis.page import NotDrawn, Page
@@ -33,7 +34,7 @@ def draw(page: Page) -> Figure:
     parts += list(zip(study.environments, page.scores.panels, strict=True)) if several else []
     columns = min(MOST_COLUMNS, len(parts))
     rows = -(-len(parts) // columns)
-    figure = new_figure(2.0 * rows + 0.9, 5.5 if columns > 1 else 3.6)
+    figure = new_figure(2.3 * rows, 5.5 if columns > 1 else 3.6)
     handles: list[Any] = []
     labels: list[str] = []
     for index, (title, scores) in enumerate(parts):
@@ -54,10 +55,13 @@ def draw(page: Page) -> Figure:
         margin = 0.15 * max(high - low, 1e-9)
         axes.set_ylim(low - margin, high + margin)
         axes.set_xticks(angles, labels=[_named(setting) for setting in axes_names])
-        axes.tick_params(axis="x", pad=6)
-        axes.locator_params(axis="y", nbins=4)
+        for angle, label in zip(angles, axes.get_xticklabels(), strict=True):  # beside the circle, not over it
+            side = math.cos(angle)
+            label.set_horizontalalignment("left" if side > 0.3 else "right" if side < -0.3 else "center")
+        axes.tick_params(axis="x", pad=2)
+        axes.set_yticks(MaxNLocator(nbins=4).tick_values(low, high)[1:-1])
         axes.set_rlabel_position(180 / len(axes_names))
-        axes.set_title(title, pad=12)
+        axes.set_title(title, pad=10)
     end = f"{page.scores.common_steps:,} steps"
     note = f"IQM of the {page.scores.scale.label} in the epoch that ends at {end}; {page.seeds}."
     legend_below(figure, handles, labels, note)

@@ -15,7 +15,7 @@ def draw(page: Page) -> Figure:
         raise NotDrawn("no arm adapts, so there is nothing to compare grid and random search with")
     if searches is None:
         raise NotDrawn("grid and random search need two or more arms with one set of hyperparameters, on common seeds")
-    figure = new_figure(3.0, 4.6)
+    figure = new_figure(2.4, 4.6)
     axes = figure.subplots()
     shown = [main, searches.grid, searches.random]
     for one in shown:
@@ -24,7 +24,7 @@ def draw(page: Page) -> Figure:
         if one is not searches.random:  # an expectation has no seed of its own
             axes.plot(one.steps, one.worst, color=look.colour, linestyle=":", linewidth=0.9)
     short_step_axis(axes, searches.grid.steps[-1], "environment steps, those of all runs counted")
-    axes.set_ylabel(page.scores.scale.label)
+    axes.set_ylabel(page.scores.scale.axis_label)
     axes.grid()
     handles = [line(page.look(one)) for one in shown]
     handles.append(line(Look(GREY, ":"), linewidth=0.9))

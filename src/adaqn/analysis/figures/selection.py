@@ -19,7 +19,7 @@ def draw(page: Page) -> Figure:
     if not arms:
         raise NotDrawn("no arm has several members that stay the same from start to end")
     shown = [arm for arm in arms if arm.members == arms[0].members][:MOST_COLUMNS]
-    figure = new_figure(2.9, max(2.6, min(5.5, 1.5 * len(shown) + 0.6)))
+    figure = new_figure(2.3, max(2.6, min(5.5, 1.5 * len(shown) + 0.6)))
     panels = figure.subplots(2, len(shown), sharex=True, sharey=True, squeeze=False)
     for column, arm in zip(panels.T, shown, strict=True):
         _draw_column(page, arm, list(column))

@@ -36,7 +36,7 @@ def draw(page: Page) -> Figure:
         raise NotDrawn("no run says how long it took: there is no progress.csv, and no time in summary.json")
     longest = max(hours[-1] for _, hours in shown)
     unit, name = (1.0, "hours") if longest >= 2 else (60.0, "minutes") if longest >= 2 / 60 else (3600.0, "seconds")
-    figure = new_figure(3.0, 4.6)
+    figure = new_figure(2.4, 4.6)
     axes = figure.subplots()
     for series, hours in shown:
         look, curve = page.look(series), series.curve
@@ -44,7 +44,7 @@ def draw(page: Page) -> Figure:
         axes.fill_between(unit * hours, curve.low, curve.high, color=look.colour, alpha=0.18, linewidth=0)
     axes.set_xlim(0.0, unit * longest)
     axes.set_xlabel(f"training time in {name}, that of all runs counted")
-    axes.set_ylabel(page.scores.scale.label)
+    axes.set_ylabel(page.scores.scale.axis_label)
     axes.grid()
     handles, labels = curve_legend(page, [series for series, _ in shown])
     even = any(not (run.path / "progress.csv").is_file() for arm in study.arms for run in arm.runs)
