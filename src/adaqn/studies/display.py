@@ -120,10 +120,9 @@ def duration(seconds: float | None) -> str:
     """A time for people: 3 h 20 min."""
     if seconds is None:
         return "an unknown time"
-    minutes = round(seconds / 60)
-    if minutes < 1:
+    if round(seconds) < 60:
         return f"{round(seconds)} s"
-    hours, minutes = divmod(minutes, 60)
+    hours, minutes = divmod(round(seconds / 60), 60)
     if hours >= 48:
         return f"{hours:,} h"
     return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min"
