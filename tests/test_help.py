@@ -1,4 +1,4 @@
-"""What the command line explains: quickly, once, and for the algorithm that was asked about."""
+"""Tests of the help texts: they are quick, have no repetitions, and fit the chosen algorithm."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ def help_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         ["resume"],
         ["evaluate"],
         ["export"],
+        ["figures"],
         ["study"],
         ["work"],
     ],
