@@ -73,7 +73,7 @@ def cost_table(study: Study, rows: Sequence[ArmCost], jobs: int) -> Table:
     title = f"study {study.name}" + (f" at the scale {study.scale}" if study.scale else "")
     table = Table(title=title, title_justify="left")
     for name in ("arm", "runs", "steps", "steps/s", "time", "memory/run", "disk/run"):
-        table.add_column(name, justify="left" if name == "arm" else "right")
+        table.add_column(name, justify="left" if name == "arm" else "right", overflow="fold")
     for row in rows:
         found = row.measured
         table.add_row(

@@ -78,7 +78,7 @@ class StudyDisplay:
         """A row for each arm, and one for all."""
         table = Table(title=f"study {self._study.name}", title_justify="left")
         for name in ("arm", "progress", "runs", "running", "failed"):
-            table.add_column(name, justify="left" if name in ("arm", "progress") else "right")
+            table.add_column(name, justify="left" if name in ("arm", "progress") else "right", overflow="fold")
         arms = list(dict.fromkeys(key.arm for key in progress.states))
         for arm in arms:
             table.add_row(arm, *self._cells(progress, [key for key in progress.states if key.arm == arm]))
