@@ -159,7 +159,7 @@ def _similar(claim: str, one: Series | None, other: Series, steps: int, or_worse
     gap = difference(one.until(steps).scores, other.until(steps).scores, then=auc)
     areas = f"{rounded(float(one.area(steps).value))} against {rounded(float(other.area(steps).value))}"
     if min(one.runs, other.runs) < ENOUGH:
-        verdict = f"not decided: only {min(one.runs, other.runs)} seeds"
+        verdict = f"not decided, with {_seeds(min(one.runs, other.runs))}"
     elif gap.low > 0.0:
         verdict = "**no**: higher"
     elif gap.high < 0.0:
@@ -173,10 +173,14 @@ def _verdict(gap: Interval, seeds: int) -> str:
     """Whether a difference that is claimed to be above 0 is."""
     if seeds < ENOUGH:
         way = "points that way" if gap.value > 0.0 else "points the other way"
-        return f"{way}, with {seeds} {'seed' if seeds == 1 else 'seeds'}"
+        return f"{way}, with {_seeds(seeds)}"
     if gap.low > 0.0:
         return "**yes**"
     return "**no**: the other way round" if gap.high < 0.0 else "not decided: the interval contains 0"
+
+
+def _seeds(number: int) -> str:
+    return f"{number} {'seed' if number == 1 else 'seeds'}"
 
 
 def _signed(gap: Interval) -> str:

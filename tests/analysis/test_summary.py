@@ -43,6 +43,8 @@ def test_grid_search_is_compared_at_equal_samples(tmp_path: Path) -> None:
     # In 400 steps, three runs of grid search have taken 133 each: all of the first epoch and a third of the second.
     assert found["grid search"].auc.value == pytest.approx((3.0 + 6.0 / 3) / (4 / 3))
     assert found["grid search"].steps_per_run == 1200
+    behind = found["grid search"].auc_behind_main
+    assert behind is not None and behind.value == pytest.approx(8.0 - 3.75)
     assert found["random search"].auc.value == pytest.approx((2.0 + 4.0 + 60.0 + 60.0) / 4, abs=0.1)
 
 

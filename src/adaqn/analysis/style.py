@@ -13,6 +13,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 from PIL import Image
@@ -30,7 +31,7 @@ _DASHES = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (4, 1, 1, 1)))
 _SHADES = ("YlOrBr", 0.35, 0.95)  # of single sets of hyperparameters: the lightness alone tells them apart
 
 WIDTH = 5.5  # inches, that of a page's text; nothing is written smaller than 7 points at this size
-RC: dict[str, Any] = {
+RC: Any = {  # matplotlib has a type for the names of these
     "font.size": 8,
     "axes.labelsize": 8,
     "axes.titlesize": 8,
@@ -123,7 +124,7 @@ def legend_below(figure: Figure, handles: Sequence[Any], labels: Sequence[str], 
         labelspacing=0.35,
     )  # fmt: skip
     if note:
-        legend.set_title(wrapped(figure, note), prop={"size": NOTE["fontsize"]})
+        legend.set_title(wrapped(figure, note), prop=FontProperties(size=NOTE["fontsize"]))
         legend.get_title().set_color(NOTE["color"])
         legend.get_title().set_multialignment("center")
 

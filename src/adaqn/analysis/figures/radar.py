@@ -38,7 +38,7 @@ def draw(page: Page) -> Figure:
     handles: list[Any] = []
     labels: list[str] = []
     for index, (title, scores) in enumerate(parts):
-        axes = figure.add_subplot(rows, columns, index + 1, projection="polar")
+        axes: Any = figure.add_subplot(rows, columns, index + 1, projection="polar")
         angles = np.linspace(0.0, 2 * math.pi, len(axes_names), endpoint=False)
         polygons = _polygons(scores, settings)
         for (name, lowest), values in polygons.items():

@@ -19,7 +19,8 @@ def draw(page: Page) -> Figure:
     if len(single) < 2:
         raise NotDrawn("a ranking needs two or more arms with one set of hyperparameters")
     steps = page.scores.common_steps
-    series = sorted([*single, *([] if main is None else [main])], key=lambda one: float(one.area(steps).value))
+    compared: list[Series] = [*single, *([] if main is None else [main])]
+    series = sorted(compared, key=lambda one: float(one.area(steps).value))
     several = len(study.environments) > 1
     figure = new_figure(0.2 * len(series) + 0.9, 5.5 if several else 4.6)
     panels = figure.subplots(
