@@ -59,7 +59,8 @@ def run_cost(study: Study, key: RunKey, spaces: tuple[gymnasium.spaces.Box, gymn
     config = RunConfig.from_dict(study.values(key), str(key), observations.shape)
     settings = config.settings
     update = update_flops(config, observations.shape, actions)
-    updates = max(0, config.steps - settings.learning_starts) // settings.train_freq * settings.gradient_steps
+    times = (config.steps - settings.learning_starts) // settings.train_freq
+    updates = max(0, times) * getattr(settings, "gradient_steps", 1)  # SEARL makes one each time, of all members
     family = next(name for name in ENVIRONMENT_SPEED if str(config.env).startswith(name))
     frame_stack = 4 if str(config.env).startswith("Atari") else 1
     replay = make_replay(settings.buffer_size, 1, observations, actions, settings.n_steps, frame_stack)

@@ -19,8 +19,9 @@ os.environ["MPLBACKEND"] = "Agg"
 
 # pytest -n runs a process per core, so more threads in each would only get in each other's way.
 ONE_THREAD = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
-# Nine tenths of the quick tests' time went into compiling; without optimizations it takes a quarter of that. The
-# programs are the same, only the machine code is slower; thorough and slow tests run the code that users run.
+# Most of the time of the tests went into compiling; without optimizations it takes a quarter of that. The programs are
+# the same, only their machine code is slower. Processes that are killed and resumed, and all tests of `make test-all`,
+# run the code that users run.
 QUICKLY_COMPILED = (
     "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true "
     "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
@@ -29,9 +30,9 @@ QUICKLY_COMPILED = (
 
 def pytest_configure(config: pytest.Config) -> None:
     """Choose how programs are compiled, here and in the processes that tests start."""
-    quick = config.getoption("markexpr") == "not slow and not thorough"
+    quickly = config.getoption("markexpr") in ("not slow and not thorough", "thorough")
     # XLA reads no further than to a word without dashes.
-    os.environ["XLA_FLAGS"] = f"{QUICKLY_COMPILED} {ONE_THREAD}" if quick else ONE_THREAD
+    os.environ["XLA_FLAGS"] = f"{QUICKLY_COMPILED} {ONE_THREAD}" if quickly else ONE_THREAD
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -82,7 +82,7 @@ def test_preset_is_found_by_name(tmp_path: Path) -> None:
         "--config",
         "lunar-lander",
         "--steps",
-        "1100",
+        "1010",
         "--quiet",
         "--run-dir",
         str(tmp_path / "run"),

@@ -175,7 +175,7 @@ def test_weights_that_are_not_finite(agent: AdaDQN, tmp_path: Path) -> None:
             if array.dtype == np.float32:
                 array[...] = np.nan
 
-    with pytest.raises(CheckpointError, match="a policy with parameters that are not finite"):
+    with pytest.raises(CheckpointError, match="a policy with non-finite parameters"):
         AdaDQN.load(forged(agent, tmp_path, change))
 
 

@@ -116,9 +116,8 @@ def combinations() -> list[Hyperparameters]:
     return [SMALL.sample(rng) for _ in range(100)]
 
 
-@pytest.mark.parametrize("members", parts(combinations()[:12], 6))
-def test_a_dozen_combinations_train(members: tuple[Hyperparameters, ...]) -> None:
-    assert_handled(members)
+def test_half_a_dozen_combinations_train() -> None:
+    assert_handled(tuple(combinations()[:6]))
 
 
 @pytest.mark.slow

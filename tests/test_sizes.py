@@ -81,7 +81,9 @@ CASES = {
     "population of AdaDQN": Case("adadqn", {"population": 10**9, "space": "vectors"}, "population ... at most 1000,"),
     "n_envs": Case("dqn", {"n_envs": 10**6}, "n_envs must be a whole number of at most 1024, but got 1000000"),
     "trials": Case(
-        "dehb", {"max_trial_steps": 10**18}, "a bracket would start with ... trials, ... at most 100000: ..."
+        "dehb",
+        {"max_trial_steps": 10**18},
+        "a bracket would start with ... trials, ... at most 100000 are allowed: ...",
     ),
 }
 

@@ -277,6 +277,7 @@ pwd.getpwuid = missing
 """
 
 
+@pytest.mark.thorough
 def test_a_user_without_a_home_or_an_entry(whole: Path, tmp_path: Path) -> None:
     done = process(NO_ENTRY, "train", "--quiet", *SETTINGS, "--run-dir", str(tmp_path / "run"))
     assert done.returncode == 0, done.stderr

@@ -192,7 +192,7 @@ def _figures(given: argparse.Namespace) -> int:
 
 
 def _build_study(parser: _Parser, arguments: list[str]) -> None:
-    """Describe the study presets, too."""
+    """Declare the flags of a study and list the preset studies."""
     from adaqn.studies.command import presets
 
     del arguments
@@ -200,7 +200,7 @@ def _build_study(parser: _Parser, arguments: list[str]) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.description = (
         "Run a study: arms x environments x seeds. Finished runs are skipped, interrupted ones resumed, failed ones\n"
-        "tried again; the same command goes on where it stopped, also beside another one on the same directory."
+        "retried; the same command continues where it stopped, even while another one uses the same directory."
     )
     parser.epilog = f"presets:\n{listed}"
     _declare_all(parser, flags.STUDY)
@@ -284,8 +284,8 @@ _COMMANDS = {
     "work": Command(
         "execute one run of a study, as the launchers do",
         _plain(
-            "Execute one run of a study: it is started, resumed, or found finished. For schedulers that adaqn has no "
-            "launcher for; the exit status is 75 if another process is executing the run.",
+            "Execute one run of a study: start it, resume it, or skip it if it is finished. For schedulers without a "
+            "launcher in adaqn; the exit status is 75 if another process is executing the run.",
             flags.WORK,
         ),
         _work,

@@ -34,7 +34,7 @@ def base_values(config: str | None, algo: str | None, base: str | None) -> dict[
     values = read_config(config) if config is not None else {}
     values.setdefault("algo", "adadqn" if algo is None else algo)
     values["settings"] = as_mapping("settings", values.get("settings"))
-    algorithm(values["algo"], values.get("base"))  # raises if there is no such
+    algorithm(values["algo"], values.get("base"))  # raises for an unknown name
     if (algo is not None and algo != values["algo"]) or (base is not None and base != values.get("base")):
         values = with_algorithm(values, values["algo"] if algo is None else algo, base)
     return values

@@ -154,15 +154,15 @@ STUDY = (
         None,
         (
             Flag("study", "YAML file, or name of a preset", str, "FILE|PRESET"),
-            Flag("--scale", "size of the study, where it comes in several: paper, laptop", default=None),
+            Flag("--scale", "size of a study that has several: paper, laptop", default=None),
             Flag("--dir", "directory of the study (default: runs/STUDY-SCALE)", Path, "DIR", None, dest="directory"),
             Flag("--arms", "run only these arms; a name may have wildcards: 'dqn-*'", default=None, values="several"),
             Flag(
                 "--seeds", "run only these of the study's seeds: 0-4 7", metavar="N|N-N", default=None, values="several"
             ),
-            Flag("--retries", "times that a failed run is tried again (default: 1)", int, default=1),
-            switch("--dry-run", "show the runs and what they cost, and start nothing"),
-            switch("--no-calibration", "do not train every arm for some seconds first to say how long it will take"),
+            Flag("--retries", "retries of a failed run (default: 1)", int, default=1),
+            switch("--dry-run", "show the runs and their cost without starting any"),
+            switch("--no-calibration", "do not estimate durations by training every arm for some seconds first"),
             switch("--discard-checkpoints", "delete the checkpoint of each run when it is finished"),
         ),
     ),
@@ -178,13 +178,13 @@ STUDY = (
             ),
             Flag(
                 "--address",
-                "address of a cluster of Ray: auto, HOST:PORT or ray://HOST:PORT (default: one is started here)",
+                "address of a Ray cluster: auto, HOST:PORT or ray://HOST:PORT (default: start one here)",
                 metavar="ADDRESS",
                 default=None,
             ),
             Flag(
                 "--resource",
-                "what every run gets on a cluster, in the words of Ray's tasks (num_gpus=1) or submitit's executors "
+                "resource of every run on a cluster, as an option of Ray's tasks (num_gpus=1) or submitit's executors "
                 "(slurm_partition=gpu); may be repeated",
                 metavar="NAME=VALUE",
                 default=None,
@@ -199,7 +199,7 @@ WORK = (
         None,
         (
             Flag("study_dir", "directory of a study", Path, "DIR"),
-            Flag("run", "one of its runs", str, "ARM/ENVIRONMENT/SEED"),
+            Flag("run", "a run of the study", str, "ARM/ENVIRONMENT/SEED"),
             switch("--tied", "stop, with a checkpoint, when standard input is closed"),
         ),
     ),

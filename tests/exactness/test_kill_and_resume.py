@@ -70,9 +70,13 @@ def arguments(env: str, n_envs: int, run_dir: Path, **changes: str) -> list[str]
     return ["train", "--quiet", "--run-dir", str(run_dir), *parts]
 
 
-def adaqn(*given: str, before: list[str] | None = None) -> subprocess.CompletedProcess[str]:
+def adaqn(*given: str, before: list[str] | None = None, as_here: bool = False) -> subprocess.CompletedProcess[str]:
+    """The command in a process of its own: optimized as users have it, or `as_here`, so that both can be compared."""
     program = [str(KILLED_RUN), *before, "--"] if before else ["-m", "adaqn.cli"]
-    return subprocess.run([sys.executable, *program, *given], capture_output=True, text=True, timeout=300)
+    environment = {name: value for name, value in os.environ.items() if as_here or name != "XLA_FLAGS"}
+    return subprocess.run(
+        [sys.executable, *program, *given], env=environment, capture_output=True, text=True, timeout=300
+    )
 
 
 OBSERVATION_FILES = ("evaluations.csv", "best_model.csv", "best_model.zip")
@@ -99,7 +103,8 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, in
     @cache
     def run(env: str, n_envs: int) -> Path:
         run_dir = tmp_path_factory.mktemp("uninterrupted") / "run"
-        assert main(arguments(env, n_envs, run_dir)) == 0
+        done = adaqn(*arguments(env, n_envs, run_dir))
+        assert done.returncode == 0, done.stderr
         return run_dir
 
     return run
@@ -109,12 +114,13 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, in
 # being written. The first checkpoint is that of step 0, and the third has another behind it.
 POINTS = [("step", "60"), ("step", "437"), ("step", "601"), ("renaming", "3"), ("writing", "2")]
 # Each starts two processes; the contract of the algorithms has many more points, within one process.
-CASES = [("CartPole-v1", 1, *POINTS[1]), ("CartPole-v1", 1, *POINTS[3]), ("Pendulum-v1", 1, "writing", "3")]
+CASES = [("CartPole-v1", 1, *POINTS[k]) for k in (1, 3, 4)]
 MORE_CASES = [
-    *(("CartPole-v1", 1, *POINTS[k]) for k in (0, 2, 4)),
+    *(("CartPole-v1", 1, *POINTS[k]) for k in (0, 2)),
     *(("CartPole-v1", 3, *POINTS[k]) for k in (1, 3)),
     *(("LunarLander-v3", n_envs, *point) for n_envs in (1, 3) for point in (POINTS[1], POINTS[3])),
     ("Pendulum-v1", 1, "step", "317"),
+    ("Pendulum-v1", 1, "writing", "3"),
     ("Pendulum-v1", 3, "renaming", "3"),
     ("Hopper-v5", 1, "renaming", "3"),
     ("Hopper-v5", 3, "step", "317"),
@@ -186,6 +192,7 @@ def test_signals_leave_a_resumable_run(number: signal.Signals, tmp_path: Path) -
     adaqn(*arguments("CartPole-v1", 1, whole, steps="6000"))
     process = subprocess.Popen(
         [sys.executable, "-m", "adaqn.cli", *arguments("CartPole-v1", 1, run_dir, steps="6000")],
+        env={name: value for name, value in os.environ.items() if name != "XLA_FLAGS"},
         stdout=subprocess.PIPE,
         text=True,
     )

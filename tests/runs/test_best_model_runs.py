@@ -21,6 +21,7 @@ QUICK: dict[str, Any] = {
 }  # fmt: skip
 
 
+@pytest.mark.thorough
 def test_killed_and_resumed_the_best_model_is_the_same(tmp_path: Path) -> None:
     def killed(trainer: Trainer) -> None:
         if trainer.clock.step == 2_900:

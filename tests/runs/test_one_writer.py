@@ -136,6 +136,7 @@ def wait_for_rows(process: subprocess.Popen[Any], path: Path, rows: int) -> None
         time.sleep(0.05)
 
 
+@pytest.mark.thorough
 def test_a_killed_process_leaves_the_run_to_the_next(tmp_path: Path) -> None:
     run_dir = tmp_path / "run"
     command = [*TRAIN, "--steps", "1500", "--checkpoint-interval", "100", "--run-dir", str(run_dir)]

@@ -42,9 +42,12 @@ def main() -> None:
     execution.LOOK = 0.1
     study, directory = read_study(sys.argv[1]), StudyDirectory(Path(sys.argv[2]))
     directory.freeze(study)
-    cluster = importlib.import_module("ray.cluster_utils").Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
+    cluster = importlib.import_module("ray.cluster_utils").Cluster(
+        initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False}
+    )
     remover = NodeRemover(cluster, directory)
     launcher = open_launcher("ray", Options(directory.path.resolve(), address=cluster.address))
+    launcher.poll = 0.1
     failures = Execution(directory, study.runs(), launcher, 0, remover).run()
     cluster.shutdown()
     assert failures == [], failures

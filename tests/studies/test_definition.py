@@ -11,7 +11,7 @@ import yaml
 from adaqn.errors import UserError
 from adaqn.studies.definition import expand, matching_arms, read_study
 from adaqn.studies.study import RunKey, Study, differences, path_safe, seeds_from
-from tests.studies.tiny import TINY, tiny
+from tests.studies.tiny import SEARCHING, TINY, tiny
 
 
 def test_arms_environments_and_seeds_make_the_runs_seed_by_seed() -> None:
@@ -102,6 +102,26 @@ def test_choices_name_the_arms_that_came_of_a_group() -> None:
     tuning = [key for key in study.runs() if key.seed >= 100]
     assert [key.arm for key in tuning] == ["dqn-8", "dqn-16"] * 2
     assert len(study.runs()) == 3 * 2 + 4
+
+
+def test_the_best_trial_of_a_search_is_an_arm_of_its_own() -> None:
+    study = tiny(**SEARCHING)
+    assert study.retrained == {"best": "search"}
+    best = study.arms["best"]
+    assert (best["algo"], best["steps"], best["space"], best["members"]) == ("dqn", 300, None, None)
+    assert best["settings"]["gamma"] == 0.9 and "trial_steps" not in best["settings"]
+    # The search chooses on the tuning seeds, where nothing is reported.
+    assert [str(key) for key in study.runs()] == [
+        "search/CartPole-v1/5",
+        "best/CartPole-v1/5",
+        "search/CartPole-v1/0",
+        "search/CartPole-v1/1",
+    ]
+    for wrong in ("serach", "best"):
+        with pytest.raises(UserError, match="must be an arm that searches"):
+            tiny(**{**SEARCHING, "arms": {**SEARCHING["arms"], "best": {"best_trial_of": wrong}}})
+    with pytest.raises(UserError, match="needs tuning_seeds"):
+        tiny(**{**SEARCHING, "tuning_seeds": []})
 
 
 @pytest.mark.parametrize(

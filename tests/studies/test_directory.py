@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +10,11 @@ import pytest
 import yaml
 
 from adaqn.errors import UserError
+from adaqn.hyperparameters import Hyperparameters
 from adaqn.runs.lock import RunLock
 from adaqn.studies.directory import RunState, StudyDirectory
 from adaqn.studies.study import RunKey
-from tests.studies.tiny import begin, finish, tiny
+from tests.studies.tiny import SEARCHING, begin, finish, tiny
 
 KEY = RunKey("adadqn", "CartPole-v1", 0)
 
@@ -138,6 +140,37 @@ def test_members_that_a_space_gives_are_those_of_the_seed(directory: StudyDirect
     values = yaml.safe_load((path / "config.yaml").read_text())
     (other / "config.yaml").write_text(yaml.safe_dump({**values, "seed": 1}))
     with pytest.raises(UserError, match=r"members\[0\]"):
+        directory.check(study)
+
+
+def trial(units: int, fidelity: int, fitness: float | None) -> str:
+    member = Hyperparameters(hidden=(units,)).to_dict()
+    return json.dumps({"hyperparameters": member, "fidelity": fidelity, "fitness": fitness}) + "\n"
+
+
+def test_the_chosen_trial_is_the_best_of_the_longest_on_the_tuning_seeds(directory: StudyDirectory) -> None:
+    study = tiny(**SEARCHING)
+    best, first, second = (
+        RunKey(arm, "CartPole-v1", seed) for arm, seed in (("best", 5), ("search", 0), ("search", 1))
+    )
+    path = finish(directory, study, first)
+    (path / "trials.jsonl").write_text(trial(26, 100, 40.0) + trial(27, 50, 90.0) + trial(28, 100, None))
+    assert not directory.is_ready(study, best) and directory.is_ready(study, second)
+    with pytest.raises(UserError, match="is known when search/CartPole-v1/1 are finished"):
+        directory.config(study, best)
+    path = finish(directory, study, second)
+    (path / "trials.jsonl").write_text(trial(29, 100, 60.0) + trial(30, 100, 50.0))
+    # What the seed that is reported on has found does not count.
+    path = finish(directory, study, RunKey("search", "CartPole-v1", 5))
+    (path / "trials.jsonl").write_text(trial(31, 100, 99.0))
+    assert directory.is_ready(study, best)
+    config = directory.config(study, best)
+    assert [member.hidden for member in config.members] == [(29,)]
+    assert (config.algo, config.seed, config.steps) == ("dqn", 5, 300)
+    finish(directory, study, best, members=[Hyperparameters(hidden=(29,)).to_dict()])
+    directory.check(study)
+    finish(directory, study, best, members=[Hyperparameters(hidden=(30,)).to_dict()])
+    with pytest.raises(UserError, match=r"members\[0\]\.hidden was \[30\] and is \[29\]"):
         directory.check(study)
 
 

@@ -168,6 +168,23 @@ def test_a_signal_stops_the_launcher_and_leaves_all_to_be_resumed(
     assert keys[0] not in again.started
 
 
+def test_a_run_that_waits_for_others_is_started_when_they_are_finished(directory: StudyDirectory, study: Study) -> None:
+    first, second, third = study.runs()[:3]
+    launcher = FakeLauncher(finishing(directory, study))
+    ready = lambda key: key != first or directory.is_finished(third)  # noqa: E731
+    assert Execution(directory, [first, second, third], launcher, 0, Seen(), is_ready=ready).run() == []
+    assert launcher.started == [second, third, first]
+
+
+def test_a_run_that_would_wait_for_ever_is_given_up(directory: StudyDirectory, study: Study) -> None:
+    first, second = study.runs()[:2]
+    launcher = FakeLauncher(finishing(directory, study))
+    ready = lambda key: key != first  # noqa: E731
+    (failure,) = Execution(directory, [first, second], launcher, 0, Seen(), is_ready=ready).run()
+    assert failure.key == first and "waits for" in failure.reason
+    assert launcher.started == [second]
+
+
 def test_an_error_ends_what_was_started(directory: StudyDirectory, study: Study) -> None:
     def fail(progress: Progress) -> None:
         raise OSError("no space left on device")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -97,6 +100,39 @@ def test_stopping_lets_every_run_make_its_checkpoint(tmp_path: Path, monkeypatch
     launcher.stop()
     assert [handle.returncode for handle in handles.values()] == [143, 143]
     assert [each.log.read_text() for each in jobs] == ["begun\ncheckpoint\n"] * 2
+
+
+def test_waiting_can_be_interrupted_by_a_signal_that_stops_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a preemption does: the handler runs in the middle of the waiting, and waits for the process itself."""
+    executing(monkeypatch, STUBBORN)
+    stubborn = job(tmp_path, 0)
+    attempt = processes.Attempt(stubborn)
+    seen: list[str] = []
+
+    def preempted(*_: object) -> None:
+        attempt.stop()
+        seen.append(stubborn.log.read_text())
+
+    before = signal.signal(signal.SIGUSR2, preempted)
+    try:
+        wait_for(lambda: stubborn.log.read_text() == "begun\n")
+        threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGUSR2)).start()
+        assert attempt.wait() == Ending(143)
+    finally:
+        signal.signal(signal.SIGUSR2, before)
+    assert seen == ["begun\ncheckpoint\n"]
+
+
+def test_a_run_that_does_not_end_when_asked_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "PATIENCE", 0.2)
+    executing(monkeypatch, STUBBORN.replace("sys.exit(143)", "pass"))
+    stubborn = job(tmp_path, 0)
+    attempt = processes.Attempt(stubborn)
+    wait_for(lambda: stubborn.log.read_text() == "begun\n")
+    attempt.stop()
+    assert attempt.wait() == Ending(None, "its process was ended by SIGKILL")
 
 
 def test_a_run_takes_one_thread_unless_the_user_says_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:

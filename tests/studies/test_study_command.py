@@ -92,7 +92,7 @@ def test_the_cost_follows_from_the_calibration(
 
     def measured(arms: dict, jobs: int, told: Callable[[int], None]) -> dict[str, Measurement]:
         asked.append(list(arms))
-        return {arm: Measurement(50.0 if arm == "adadqn" else 100.0, 2 * 10**9, 10**9) for arm in arms}
+        return {arm: Measurement(50.0 if arm == "adadqn" else 100.0, 2 * 10**9, 35 * 10**6) for arm in arms}
 
     monkeypatch.setattr(cost, "calibrate", measured)
     file.write_text(yaml.safe_dump({**TINY, "run": {"steps": 90_000}}))
@@ -100,11 +100,11 @@ def test_the_cost_follows_from_the_calibration(
     table = capsys.readouterr().out
     lines = [" ".join(line.replace("│", " ").split()) for line in table.splitlines()]
     # Two runs of 90,000 steps at 50 a second are an hour; those of the others half an hour each.
-    assert "adadqn 2 180,000 50 1 h 00 min 2.00 GB 1.00 GB" in lines
-    assert "dqn-16 2 180,000 100 30 min 2.00 GB 1.00 GB" in lines
-    assert "all 6 540,000 2 h 00 min 6.00 GB" in lines
+    assert "adadqn 2 180,000 50 1 h 00 min 2.0 GB 35 MB" in lines
+    assert "dqn-16 2 180,000 100 30 min 2.0 GB 35 MB" in lines
+    assert "all 6 540,000 2 h 00 min 210 MB" in lines
     caption = " ".join(table.split())
-    assert "1 h 00 min with 2 runs at a time, which then take up to 4.00 GB of memory" in caption
+    assert "1 h 00 min with 2 runs at a time, which then take up to 4.0 GB of memory" in caption
     assert asked == [["adadqn", "dqn-8", "dqn-16"]]
     assert main(["study", str(file), "--dry-run", "--no-calibration"]) == 0
     assert "not calibrated" in capsys.readouterr().out
@@ -129,7 +129,7 @@ def test_a_calibration_is_remembered_for_the_same_arm_on_the_same_machine(
         found = cost.measurements(study, directory, study.runs(), 1, console, keep=True)
         assert found["dqn-8"] == Measurement(10.0, 1, 2)
     other = tiny(
-        run={"steps": 90_000}, arms={"adadqn": {"settings": {"batch_size": 64}}, "dqn": {"algo": "dqn", "member": 0}}
+        run={"steps": 90_000}, arms={"adadqn": {"settings": {"batch_size": 48}}, "dqn": {"algo": "dqn", "member": 0}}
     )
     cost.measurements(other, directory, other.runs(), 1, console, keep=True)
     assert asked == [["adadqn", "dqn-8", "dqn-16"], ["adadqn"]]  # "dqn" is what was measured as dqn-8

@@ -29,6 +29,18 @@ TINY: Json = {
 }
 
 
+# A search on two seeds, and its best trial on another one.
+SEARCHING: Json = {
+    "config": {"env": "CartPole-v1", "steps": 400, "space": "vectors", "settings": {"learning_starts": 50}},
+    "seeds": [5],
+    "tuning_seeds": [0, 1],
+    "arms": {
+        "search": {"algo": "random-search", "settings": {"trial_steps": 100, "gamma": 0.9}},
+        "best": {"best_trial_of": "search", "steps": 300},
+    },
+}
+
+
 def tiny(**changes: Any) -> Study:
     return expand({**TINY, **changes}, "tiny")
 

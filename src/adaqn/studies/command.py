@@ -71,6 +71,7 @@ def run_study(request: Request) -> int:
             retries,
             display,
             memory=lambda key: measured[key.arm].memory if key.arm in measured else 0,
+            is_ready=lambda key: directory.is_ready(study, key),
             discard_checkpoints=request.discard_checkpoints,
         )
         try:

@@ -13,7 +13,6 @@ from rich.table import Table
 
 from adaqn.errors import UserError
 from adaqn.files import json_value, make_parent, read_text, replacing
-from adaqn.replay.memory import gigabytes
 from adaqn.studies.calibration import Measurement, calibrate
 from adaqn.studies.directory import StudyDirectory
 from adaqn.studies.display import duration
@@ -74,7 +73,7 @@ def cost_table(study: Study, rows: Sequence[ArmCost], jobs: int) -> Table:
     title = f"study {study.name}" + (f" at the scale {study.scale}" if study.scale else "")
     table = Table(title=title, title_justify="left")
     for name in ("arm", "runs", "steps", "steps/s", "time", "memory/run", "disk/run"):
-        table.add_column(name, justify="left" if name == "arm" else "right")
+        table.add_column(name, justify="left" if name == "arm" else "right", overflow="fold")
     for row in rows:
         found = row.measured
         table.add_row(
@@ -83,8 +82,8 @@ def cost_table(study: Study, rows: Sequence[ArmCost], jobs: int) -> Table:
             f"{row.steps:,}",
             "" if found is None else f"{found.steps_per_second:,.0f}",
             "" if row.seconds is None else duration(row.seconds),
-            "" if found is None else gigabytes(found.memory),
-            "" if found is None else gigabytes(found.disk),
+            "" if found is None else _size(found.memory),
+            "" if found is None else _size(found.disk),
         )
     table.add_section()
     table.add_row("all", *_totals(rows))
@@ -97,7 +96,7 @@ def _totals(rows: Sequence[ArmCost]) -> list[str]:
     disk = sum(row.runs * row.measured.disk for row in rows if row.measured is not None)
     whole = duration(sum(seconds)) if seconds else ""
     steps = f"{sum(row.steps for row in rows):,}"
-    return [str(sum(row.runs for row in rows)), steps, "", whole, "", gigabytes(disk) if seconds else ""]
+    return [str(sum(row.runs for row in rows)), steps, "", whole, "", _size(disk) if seconds else ""]
 
 
 def _caption(study: Study, rows: Sequence[ArmCost], jobs: int) -> str:
@@ -110,9 +109,14 @@ def _caption(study: Study, rows: Sequence[ArmCost], jobs: int) -> str:
     runs = "1 run" if jobs == 1 else f"{jobs} runs"
     return (
         f"{duration(max(sum(seconds) / jobs, per_run))} with {runs} at a time, which then take up to "
-        f"{gigabytes(jobs * largest[0])} of memory; measured in {next(iter(study.environments))}, other environments "
+        f"{_size(jobs * largest[0])} of memory; measured in {next(iter(study.environments))}, other environments "
         "and later generations may differ"
     )
+
+
+def _size(size: int) -> str:
+    """Bytes for people."""
+    return f"{size / 1e9:,.1f} GB" if size >= 10**9 else f"{size / 1e6:,.0f} MB"
 
 
 def _cache(directory: StudyDirectory) -> Path:

@@ -11,12 +11,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from adaqn.agents.registry import algorithm
 from adaqn.errors import UserError, unknown_name
 from adaqn.files import Json
 from adaqn.plugins import PresetFolder
 from adaqn.runs.config import RunConfig, read_config
 from adaqn.runs.labels import member_labels
-from adaqn.runs.overrides import require_mapping, settings_of, with_overrides
+from adaqn.runs.overrides import require_mapping, settings_of, with_algorithm, with_overrides
 from adaqn.studies.study import (
     ENVIRONMENT_ENTRIES,
     STUDY_VERSION,
@@ -29,6 +30,7 @@ from adaqn.studies.study import (
 
 STUDIES = PresetFolder("study", ("presets", "studies"))
 EACH = "each"  # `member: each` makes an arm of every member
+BEST_TRIAL = "best_trial_of"  # names the search whose best trial an arm trains
 
 _SCALED = ("environments", "seeds", "tuning_seeds", "choices", "run")
 _ENTRIES = ("version", "name", "about", "config", "arms", "scales", *_SCALED)
@@ -58,6 +60,7 @@ def expand(values: Mapping[str, Any], name: str, scale: str | None = None) -> St
             raise UserError(f"{source} does not say {entry}, which every study needs")
     chosen = _scale(source, values, scale)
     arms = _arms(source, values, chosen)
+    retrained = _retrained(source, values, chosen, arms)
     groups = {label: list(members) for label, members in arms.items()}
     configs = {label: config for members in arms.values() for label, config in members.items()}
     environments = _environments(source, chosen.get("environments", values.get("environments")), configs)
@@ -79,6 +82,7 @@ def expand(values: Mapping[str, Any], name: str, scale: str | None = None) -> St
             str(choice): tuple(matching_arms(_names(f"the choice {choice}", given), complete, groups))
             for choice, given in choices.items()
         },
+        retrained={label: search for label, search in retrained.items() if label in complete},
     )
 
 
@@ -127,7 +131,12 @@ def _arms(source: str, values: Mapping[str, Any], scale: Mapping[str, Any]) -> d
     used: set[str] = set()
     groups: dict[str, dict[str, Json]] = {}
     for label, layers in own.items():
-        config = _over(values.get("config"), shared, layers, used)
+        search = next((layer[BEST_TRIAL] for layer in layers if BEST_TRIAL in layer), None)
+        if search is None:
+            config = _over(values.get("config"), shared, layers, used)
+        else:
+            config = _of_search(source, label, own.get(str(search)), values.get("config"), shared, used)
+            config = _over(config, [], [{k: v for k, v in layer.items() if k != BEST_TRIAL} for layer in layers], used)
         groups[label] = _members(label, config)
     for name in {name for one in shared for name in require_mapping("settings", one.get("settings") or {})} - used:
         known = sorted({each for group in groups.values() for config in group.values() for each in settings_of(config)})
@@ -142,6 +151,35 @@ def _arms(source: str, values: Mapping[str, Any], scale: Mapping[str, Any]) -> d
         name: {label: config for label, config in group.items() if label not in without}
         for name, group in groups.items()
     }
+
+
+def _of_search(
+    source: str, label: str, search: Sequence[Json] | None, config: object, shared: Sequence[Json], used: set[str]
+) -> Json:
+    """The values of a search's trials, for an arm that trains the best of them."""
+    values = None if search is None else _over(config, shared, search, used)
+    base = None if values is None else algorithm(values["algo"], values.get("base")).base
+    if values is None or base is None:
+        raise UserError(
+            f"{BEST_TRIAL} of the arm {label} in {source} must be an arm that searches (random-search, dehb)"
+        )
+    values = with_algorithm(values, base, None)
+    values.pop("space", None)
+    return values
+
+
+def _retrained(
+    source: str, values: Mapping[str, Any], scale: Mapping[str, Any], arms: Mapping[str, Mapping[str, Json]]
+) -> dict[str, str]:
+    """The arms that train the best trial of a search, which must be there as well."""
+    found: dict[str, str] = {}
+    for label, layers in _merged_arms(source, values.get("arms"), scale.get("arms")).items():
+        search = next((layer[BEST_TRIAL] for layer in layers if BEST_TRIAL in layer), None)
+        if search is not None and arms[label]:
+            if not arms.get(search):
+                raise UserError(f"the arm {label} of {source} needs the arm {search}, which is left out")
+            found[label] = search
+    return found
 
 
 def _merged_arms(source: str, arms: object, scaled: object) -> dict[str, list[Json]]:

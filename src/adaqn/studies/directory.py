@@ -21,6 +21,7 @@ from adaqn.files import Json, json_value, make_parent, read_text, read_yaml, rep
 from adaqn.runs.config import RunConfig, read_config
 from adaqn.runs.directory import RunDirectory
 from adaqn.runs.lock import RunLock
+from adaqn.runs.reading import whole_lines
 from adaqn.studies.study import (
     OBSERVATION_SETTINGS,
     RunKey,
@@ -87,7 +88,7 @@ class StudyDirectory:
         """Raise if the run that is there has another configuration than the study gives it."""
         file = self._run_directory(key).config
         recorded = RunConfig.as_given(read_config(file), str(file))
-        wanted = study.config(key)
+        wanted = self.config(study, key)
         if recorded.members and not wanted.members:  # they follow from the seed and the environment
             wanted = RunConfig.from_dict(study.values(key), str(key), None if shape is None else shape())
         changed = config_differences(recorded, wanted)
@@ -96,6 +97,35 @@ class StudyDirectory:
                 f"the run in {file.parent} is not the one that the study {study.name} describes, and nothing was "
                 f"changed: {listed(changed)}; name another directory with --dir, or move that run away"
             )
+
+    def config(self, study: Study, key: RunKey) -> RunConfig:
+        """The configuration of a run; that of a chosen trial is known when those who choose are finished."""
+        if key.arm not in study.retrained:
+            return study.config(key)
+        chosen = self._best_trial(study, study.retrained[key.arm], key.environment)
+        return RunConfig.as_given({**study.values(key), "members": [chosen]}, f"the arm {key.arm}")
+
+    def is_ready(self, study: Study, key: RunKey) -> bool:
+        """Whether the configuration of a run is known."""
+        search = study.retrained.get(key.arm)
+        return search is None or all(
+            self.is_finished(RunKey(search, key.environment, seed)) for seed in study.tuning_seeds
+        )
+
+    def _best_trial(self, study: Study, search: str, environment: str) -> Json:
+        """The hyperparameters of the best among the longest trials that the search made on the tuning seeds."""
+        runs = [RunKey(search, environment, seed) for seed in study.tuning_seeds]
+        unfinished = [str(key) for key in runs if not self.is_finished(key)]
+        if unfinished:
+            raise UserError(f"the best trial of {search} is known when {', '.join(unfinished)} are finished")
+        files = [self._run_directory(key).trials for key in runs]
+        trials = [json_value(str(file), line) for file in files for line in whole_lines(file)]
+        trials = [trial for trial in trials if trial["fitness"] is not None]
+        if not trials:
+            raise UserError(f"no trial of {search} in {environment} succeeded on the tuning seeds")
+        longest = max(trial["fidelity"] for trial in trials)
+        best = max((trial for trial in trials if trial["fidelity"] == longest), key=lambda trial: trial["fitness"])
+        return best["hyperparameters"]
 
     def freeze(self, study: Study) -> None:
         """Keep the definition, unless it is there already. Call `check` first."""
@@ -192,6 +222,7 @@ _KINDS: dict[str, Callable[[Study, RunKey, object], bool]] = {
     "seeds": lambda study, key, label: key.seed == label,
     "tuning_seeds": lambda study, key, label: key.seed == label,
     "choices": lambda study, key, label: key.arm in study.choices.get(str(label), ()),
+    "retrained": lambda study, key, label: key.arm == label,
 }
 
 
@@ -208,6 +239,7 @@ def _comparable(study: Study) -> dict[str, dict[Any, Any]]:
         "seeds": dict.fromkeys(study.seeds, "reported on"),
         "tuning_seeds": dict.fromkeys(study.tuning_seeds, "chosen on"),
         "choices": {name: list(arms) for name, arms in study.choices.items()},
+        "retrained": dict(study.retrained),
     }
 
 

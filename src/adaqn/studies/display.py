@@ -78,7 +78,7 @@ class StudyDisplay:
         """A row for each arm, and one for all."""
         table = Table(title=f"study {self._study.name}", title_justify="left")
         for name in ("arm", "progress", "runs", "running", "failed"):
-            table.add_column(name, justify="left" if name in ("arm", "progress") else "right")
+            table.add_column(name, justify="left" if name in ("arm", "progress") else "right", overflow="fold")
         arms = list(dict.fromkeys(key.arm for key in progress.states))
         for arm in arms:
             table.add_row(arm, *self._cells(progress, [key for key in progress.states if key.arm == arm]))
@@ -120,10 +120,9 @@ def duration(seconds: float | None) -> str:
     """A time for people: 3 h 20 min."""
     if seconds is None:
         return "an unknown time"
-    minutes = round(seconds / 60)
-    if minutes < 1:
+    if round(seconds) < 60:
         return f"{round(seconds)} s"
-    hours, minutes = divmod(minutes, 60)
+    hours, minutes = divmod(round(seconds / 60), 60)
     if hours >= 48:
         return f"{hours:,} h"
     return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min"

@@ -67,6 +67,7 @@ class Execution:
         retries: int,  # times that a failed run is tried again
         watcher: Watcher,
         memory: Callable[[RunKey], int] = lambda key: 0,
+        is_ready: Callable[[RunKey], bool] = lambda key: True,  # or has to wait for other runs
         discard_checkpoints: bool = False,  # of runs that are finished
     ) -> None:
         self._directory = directory
@@ -74,6 +75,7 @@ class Execution:
         self._retries = retries
         self._watcher = watcher
         self._memory = memory
+        self._is_ready = is_ready
         self._discard_checkpoints = discard_checkpoints
         self._open = [key for key in keys if not directory.is_finished(key)]  # neither finished nor given up
         self._handles: dict[RunKey, Any] = {}
@@ -136,11 +138,16 @@ class Execution:
         for key in started:
             self._directory.clear_failure(key)
         self._handles |= started
+        if not self._handles and self._open and not any(map(self._is_ready, self._open)):
+            for key in self._open:  # they would wait for ever
+                reason = "the runs on the tuning seeds that it waits for are not finished"
+                self._failures.append(Failure(key, reason, self._directory.log(key), 0))
+            self._open.clear()
 
     def _next_jobs(self) -> Iterator[Job]:
         """The runs that nobody is executing, in order; looked at only when somebody can start one."""
         for key in list(self._open):
-            if key in self._handles or self._elsewhere.get(key, 0.0) > time.monotonic():
+            if key in self._handles or self._elsewhere.get(key, 0.0) > time.monotonic() or not self._is_ready(key):
                 continue
             if self._directory.is_finished(key):  # by somebody else
                 self._open.remove(key)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import subprocess
 import sys
+import threading
+import time
 from typing import IO
 
 from adaqn.files import make_parent, writing
 from adaqn.studies.launchers import Ending, Job
 
 PATIENCE = 60.0  # seconds that a run has for its last step and checkpoint
+_LOOK = 0.1  # seconds between two looks at whether a process has ended
 ONE_THREAD = {
     "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
     "OMP_NUM_THREADS": "1",
@@ -21,23 +25,46 @@ ONE_THREAD = {
 
 
 class Attempt:
-    """One process that somebody waits for, in the job of a cluster."""
+    """One process that somebody waits for, in the job of a cluster.
+
+    Waiting can be interrupted at any point by a signal whose handler calls `stop`, as submitit's do, so it must not
+    hold a lock: `Popen.wait` does, and is left to a thread.
+    """
 
     def __init__(self, job: Job) -> None:
         self._process = start_process(job)
+        self._status: int | None = None
+        threading.Thread(target=self._reap, daemon=True).start()
+
+    def _reap(self) -> None:
+        self._status = self._process.wait()
 
     def wait(self) -> Ending:
         """Wait for the process to end. Whatever interrupts the waiting ends the process, with a checkpoint."""
         try:
-            return process_ending(self._process.wait())
+            return process_ending(self._ended(math.inf))
         finally:
             self.stop()
 
     def stop(self) -> None:
         """End the process, with a checkpoint, if it has not ended."""
-        if self._process.poll() is None:
+        if self._status is None:
             ask_to_end(self._process)
-        end_process(self._process)
+            try:
+                self._ended(PATIENCE)
+            except TimeoutError:
+                self._process.kill()
+                self._ended(math.inf)
+        close_pipe(self._process)
+
+    def _ended(self, seconds: float) -> int:
+        """The exit status, as soon as it is known."""
+        until = time.monotonic() + seconds
+        while self._status is None:
+            if time.monotonic() > until:
+                raise TimeoutError
+            time.sleep(_LOOK)
+        return self._status
 
 
 def start_process(job: Job) -> subprocess.Popen[bytes]:

@@ -55,6 +55,8 @@ class Study:
     seeds: tuple[int, ...]  # results are reported on these
     tuning_seeds: tuple[int, ...] = ()  # and choices made on these, by the arms that are chosen among
     choices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # the arms that each choice is made among
+    # Arms that train the best trial which another arm, a search, has found on the tuning seeds.
+    retrained: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for kind, names in (("arm", self.arms), ("environment", self.environments), ("seed", self.seeds)):
@@ -66,10 +68,10 @@ class Study:
                 f"seeds that choose a setting cannot report on it: {both[0]} is among the seeds and the tuning_seeds "
                 f"of the study {self.name}"
             )
-        if self.choices and not self.tuning_seeds:
+        choosing = (*self.choices, *self.retrained)
+        if choosing and not self.tuning_seeds:
             raise UserError(
-                f"the study {self.name} makes choices ({', '.join(self.choices)}), so it needs tuning_seeds to make "
-                "them on"
+                f"the study {self.name} makes choices ({', '.join(choosing)}), so it needs tuning_seeds to make them on"
             )
         for choice, arms in self.choices.items():
             for arm in arms:
@@ -78,7 +80,7 @@ class Study:
 
     def runs(self) -> list[RunKey]:
         """All runs, seed by seed, so that a study that is stopped early has every arm."""
-        chosen_among = {arm for arms in self.choices.values() for arm in arms}
+        chosen_among = {arm for arms in self.choices.values() for arm in arms} | {*self.retrained.values()}
         return [
             RunKey(arm, environment, seed)
             for seeds, tuning in ((self.seeds, False), (self.tuning_seeds, True))
@@ -110,6 +112,7 @@ class Study:
             "seeds": list(self.seeds),
             "tuning_seeds": list(self.tuning_seeds),
             "choices": {name: list(arms) for name, arms in self.choices.items()},
+            "retrained": dict(self.retrained),
             "environments": dict(self.environments),
             "arms": dict(self.arms),
         }
@@ -121,10 +124,11 @@ class Study:
         version = given.pop("version", None)
         if version != STUDY_VERSION:
             raise UserError(f"{source} has version {version!r}, but this adaqn reads version {STUDY_VERSION}")
-        names = ("name", "scale", "about", "seeds", "tuning_seeds", "choices", "environments", "arms")
+        names = ("name", "scale", "about", "seeds", "tuning_seeds", "choices", "retrained", "environments", "arms")
         for name in given:
             if name not in names:
                 raise unknown_name(f"entry in {source}:", name, names)
+        given = {"tuning_seeds": [], "choices": {}, "retrained": {}, **given}
         for name in names:
             if name not in given:
                 raise UserError(f"{source} does not say {name}, so it is not a study that adaqn wrote")
@@ -143,6 +147,7 @@ class Study:
             seeds=seeds_from("seeds", given["seeds"]),
             tuning_seeds=seeds_from("tuning_seeds", given["tuning_seeds"]),
             choices={name: tuple(map(str, arms)) for name, arms in choices.items()},
+            retrained=require_mapping(f"retrained in {source}", given["retrained"]),
             **tables,
         )
 

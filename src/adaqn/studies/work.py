@@ -28,7 +28,7 @@ def perform(study_dir: Path, key: RunKey) -> int:
     """
     directory = StudyDirectory(study_dir)
     study = directory.read()
-    config = study.config(key)
+    study.values(key)  # raises if there is no such arm or environment
     if key not in study.runs():
         raise UserError(f"{key} is not among the runs of the study in {study_dir}: its seeds are others")
     if directory.is_finished(key):
@@ -43,6 +43,7 @@ def perform(study_dir: Path, key: RunKey) -> int:
             # Its environment is the one that the study names, so that nobody but its author is trusted.
             Model.resume(directory.run(key), trust_env=True, console=True)
         else:
+            config = directory.config(study, key)
             observation = {name: getattr(config, name) for name in OBSERVATION_SETTINGS}
             Model.from_config(config).learn(
                 config.steps, run_dir=directory.run(key), console=True, horizon=config.horizon, **observation

@@ -136,6 +136,7 @@ def test_wandb_without_a_login_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     assert require_wandb() is fake and fake.calls == []
 
 
+@pytest.mark.thorough
 def test_wandb_itself_without_a_login(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("wandb")
     for name in ("WANDB_API_KEY", "WANDB_MODE", "WANDB_IDENTITY_TOKEN_FILE"):

@@ -29,7 +29,8 @@ def open_launcher(options: Options) -> RayLauncher:
         quiet = {"log_to_driver": False, "logging_level": logging.WARNING}
         try:
             if options.address is None:
-                ray.init(num_cpus=jobs or cores(), include_dashboard=False, **quiet)
+                # "local" is a new cluster, also where an old one is still running.
+                ray.init(address="local", num_cpus=jobs or cores(), include_dashboard=False, **quiet)
             else:
                 ray.init(address=options.address, **quiet)
         except (ConnectionError, OSError, ValueError, RuntimeError) as error:
