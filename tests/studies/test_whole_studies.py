@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import signal
 import subprocess
 import sys
@@ -31,6 +32,7 @@ WHOLE: Json = {
     "seeds": 3,
     "arms": {"adadqn": {}},
 }
+ENVIRONMENT = {**os.environ, "RAY_worker_niceness": "0"}  # or workers get no time beside other tests
 KEYS = expand(WHOLE, "whole").runs()
 
 
@@ -51,6 +53,7 @@ def start(where: Path, *arguments: str) -> subprocess.Popen[str]:
         stderr=subprocess.STDOUT,
         text=True,
         cwd=ROOT,
+        env=ENVIRONMENT,
     )
 
 
@@ -165,6 +168,7 @@ def interrupted_run(module: str, where: Path) -> RunKey:
         text=True,
         timeout=400,
         cwd=ROOT,
+        env=ENVIRONMENT,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return RunKey.parse(done.stdout.splitlines()[-1].partition(": ")[2])
