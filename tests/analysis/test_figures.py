@@ -159,6 +159,15 @@ def test_curves_show_the_iqm_and_its_interval(pages: dict[str, Page]) -> None:
     np.testing.assert_array_equal(left.lines[-1].get_ydata(), main.curve.value)
 
 
+def test_the_sets_are_beside_the_adaptive_arm_wherever_it_is_listed(tmp_path: Path) -> None:
+    root = write_study(tmp_path / "s", seeds=(0,))
+    (root / "study.yaml").write_text("arms: {randdqn: {}, adadqn: {}}\n")
+    page = page_of(root)
+    with matplotlib.rc_context(RC):
+        left, _ = figure_types()["curves"](page).axes
+    assert to_rgb(left.lines[-1].get_color()) == page.looks["adadqn"].colour
+
+
 def test_grid_search_is_drawn_at_the_steps_of_all_its_runs(pages: dict[str, Page]) -> None:
     with matplotlib.rc_context(RC):
         (axes,) = figure_types()["search"](pages["finite"]).axes
