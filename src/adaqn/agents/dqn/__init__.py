@@ -8,6 +8,8 @@ from adaqn.agents.dqn.settings import DQNSettings
 from adaqn.agents.registry import Algorithm, agent_class
 from adaqn.hyperparameters import Hyperparameters, grid
 
+__all__ = ["ALGORITHMS", "LARGE_IMAGE", "SMALL_IMAGE", "default_member", "default_members"]
+
 
 def default_members(observation_shape: tuple[int, ...]) -> tuple[Hyperparameters, ...]:
     """The default members of an ensemble."""

@@ -5,8 +5,10 @@ gives θ'(η). The outer loss is the squared TD error of θ' on another batch, w
 gradient with respect to η passes through the inner update, optimizer included. η is one number, so this gradient is the
 product of the outer gradient and the derivative dθ'/dη, which is computed in forward mode.
 
-As in the original, the network is conditioned on the discount, and no gradient passes through the conditioning: the
-inner update conditions online and target network on γ_η, the outer loss both on γ̄.
+As in the original, the network is conditioned on the discount, and no gradient passes through the conditioning. Online
+and target network are conditioned on γ_η in the inner update and in the outer loss, whose Bellman target alone has γ̄:
+for γ_η they have been trained, while their values for γ̄ are an extrapolation. (With the outer loss conditioned on γ̄, the
+sign of the meta-gradient depended on the initial weights of the embedding even in a problem with two states.)
 """
 
 from __future__ import annotations
@@ -65,13 +67,12 @@ class InnerUpdate(NamedTuple):
 
 
 def inner_update(
-    network: ConditionedNetwork, double: bool, member: GroupState, snapshot: Array, batch: Batch[Array], logit: Array
+    network: ConditionedNetwork, double: bool, state: MetaState, batch: Batch[Array], logit: Array
 ) -> tuple[Array, InnerUpdate]:
-    """θ'(η): one step of DQN with the discount γ_η. [P']"""
-    discount = jax.nn.sigmoid(logit)
-    condition = jax.lax.stop_gradient(discount)
+    """θ'(η): one step of DQN with the discount σ(η), conditioned on the state's discount, a constant. [P']"""
+    discount, condition, member = jax.nn.sigmoid(logit), state.discount.value, state.network
     arrays = network.unravel(member.parameters)
-    q_next = network.values(network.unravel(snapshot), batch.next_observation, condition)
+    q_next = network.values(network.unravel(state.snapshot), batch.next_observation, condition)
     online = network.values(arrays, batch.next_observation, condition) if double else None
     target = bellman_target(next_value(q_next, online), batch, discount)
     loss_function, of_action = LOSS_FUNCTIONS[network.architecture.loss], _of_action(batch, network.outputs)
@@ -86,14 +87,14 @@ def inner_update(
 
 
 def outer_loss(
-    network: ConditionedNetwork, double: bool, snapshot: Array, batch: Batch[Array], gamma: Array, parameters: Array
+    network: ConditionedNetwork, double: bool, state: MetaState, batch: Batch[Array], parameters: Array
 ) -> Array:
     """The mean squared TD error of θ' [P'] with γ̄; the target is a constant. []"""
-    arrays = network.unravel(parameters)
-    q_next = network.values(network.unravel(snapshot), batch.next_observation, gamma)
-    online = network.values(arrays, batch.next_observation, gamma) if double else None
+    arrays, gamma, condition = network.unravel(parameters), state.gamma, state.discount.value
+    q_next = network.values(network.unravel(state.snapshot), batch.next_observation, condition)
+    online = network.values(arrays, batch.next_observation, condition) if double else None
     target = jax.lax.stop_gradient(bellman_target(next_value(q_next, online), batch, gamma))
-    predictions = _of_action(batch, network.outputs)(network.values(arrays, batch.observation, gamma))
+    predictions = _of_action(batch, network.outputs)(network.values(arrays, batch.observation, condition))
     return l2(predictions - target).mean()
 
 
@@ -103,16 +104,14 @@ def meta_gradient(
     """The derivative of the outer loss with respect to η [], the outer loss [], and the inner update."""
 
     def step(logit: Array) -> tuple[Array, InnerUpdate]:
-        return inner_update(network, double, state.network, state.snapshot, inner, logit)
+        return inner_update(network, double, state, inner, logit)
 
     logit = state.discount.logit
     parameters, change, learned = jax.jvp(step, (logit,), (jnp.ones_like(logit),), has_aux=True)
     # Parameters without any gradient, such as those of dead units, do not depend on η. But the derivative of the square
     # root in optimizers like Adam is infinite at 0, and infinity times 0 is not a number.
     change = jnp.where(jnp.isfinite(change), change, 0.0)
-    loss, gradient = jax.value_and_grad(
-        lambda flat: outer_loss(network, double, state.snapshot, outer, state.gamma, flat)
-    )(parameters)
+    loss, gradient = jax.value_and_grad(lambda flat: outer_loss(network, double, state, outer, flat))(parameters)
     return gradient @ change, loss, learned
 
 
