@@ -7,8 +7,8 @@ product of the outer gradient and the derivative dθ'/dη, which is computed in 
 
 As in the original, the network is conditioned on the discount, and no gradient passes through the conditioning. Online
 and target network are conditioned on γ_η in the inner update and in the outer loss, whose Bellman target alone has γ̄:
-for γ_η they have been trained, while their values for γ̄ are an extrapolation. (With the outer loss conditioned on γ̄, the
-sign of the meta-gradient depended on the initial weights of the embedding even in a problem with two states.)
+for γ_η they have been trained, while their values for γ̄ are an extrapolation. With the outer loss conditioned on γ̄,
+the sign of the meta-gradient depended on the initial weights of the embedding, even in a problem with two states.
 """
 
 from __future__ import annotations
