@@ -61,7 +61,8 @@ def test_the_network_learns_from_the_first_half_and_the_discount_from_the_second
 @pytest.mark.parametrize("images", [False, True], ids=["vectors", "images"])
 def test_the_policy_is_the_network_conditioned_on_the_learned_discount(images: bool) -> None:
     shape = (6, 6, 2) if images else (3,)
-    member = SMALL.replace(convolutions=(Convolution(3, 3, 2),) if images else ())
+    # SGD, because the first step of Adam hardly depends on the size of the gradient, and so on the discount.
+    member = SMALL.replace(convolutions=(Convolution(3, 3, 2),) if images else (), optimizer="sgd", learning_rate=0.1)
     agent, rng = agent_of(member, shape, actions=2, meta_learning_rate=0.5), np.random.default_rng(0)
     batch = random_batch(rng, 8, int(np.prod(shape)), 2)
     batch = batch._replace(
@@ -114,5 +115,6 @@ def test_the_discount_is_in_the_progress_of_a_run_and_on_the_console(
     curve = [float(row[names.index("train/discount")]) for row in rows]
     assert curve[0] == pytest.approx(0.6) and len(set(curve)) > 1
     assert all(abs(value - 0.6) < 0.02 for value in curve)
-    assert curve[-1] == pytest.approx(discount_of(model.trainer.state))
-    assert f"learned discount: {curve[-1]:.6f} (started at 0.6, cross-validated with 0.99)" in capsys.readouterr().out
+    last = discount_of(model.trainer.state)  # after the updates of the last step, which are not in the progress
+    assert 0.0 < abs(curve[-1] - last) < 0.001
+    assert f"learned discount: {last:.6f} (started at 0.6, cross-validated with 0.99)" in capsys.readouterr().out

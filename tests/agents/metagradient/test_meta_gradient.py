@@ -13,6 +13,7 @@ from adaqn.hyperparameters import Hyperparameters
 from adaqn.replay.protocol import Batch
 from tests.agents.metagradient.cases import agent_of, batch_of, in_double_precision, random_batch
 
+COMPILED, STEP, LOSS = (jax.jit(each, static_argnums=(0, 1)) for each in (meta_gradient, inner_update, outer_loss))
 LINEAR = Hyperparameters(hidden=(), optimizer="sgd", learning_rate=0.1, loss="l2", discount=0.5)
 
 
@@ -30,7 +31,7 @@ def test_one_weight_by_hand() -> None:
         snapshot=jnp.asarray(flat(1.0, 0.0, 0.0, 0.0)),
     )
     inner, outer = batch_of((1.0, 0, 1.0, 2.0, False)), batch_of((2.0, 0, 0.0, 1.0, False))
-    gradient, loss, learned = meta_gradient(agent.network_of((LINEAR,)), False, state, inner, outer)
+    gradient, loss, learned = COMPILED(agent.network_of((LINEAR,)), False, state, inner, outer)
     # γ_η = σ(0) = ½. Q = 0.5 + ½ · 0.2 = 0.6, the target is 1 + ½ · 2 = 2, the error -1.4. One step of SGD with 0.1:
     np.testing.assert_allclose(learned.network.parameters, flat(0.64, 0.14, 1.014, 0.27), rtol=1e-6)
     np.testing.assert_allclose(learned.loss, 0.5 * 1.4**2, rtol=1e-6)
@@ -47,8 +48,8 @@ def through(
     network: ConditionedNetwork, double: bool, state: MetaState, inner: Batch, outer: Batch, logit: float
 ) -> float:
     """The outer loss after an inner update with this η; the conditioning stays that of the state."""
-    parameters, _ = inner_update(network, double, state, inner, jnp.asarray(logit))
-    return float(outer_loss(network, double, state, outer, parameters))
+    parameters, _ = STEP(network, double, state, inner, jnp.asarray(logit))
+    return float(LOSS(network, double, state, outer, parameters))
 
 
 def require_finite_differences(member: Hyperparameters, *, double: bool = False, bias: float = 0.0) -> None:
@@ -67,10 +68,10 @@ def require_finite_differences(member: Hyperparameters, *, double: bool = False,
             discount=state.discount._replace(logit=jnp.asarray(0.7)),
         )
         for _ in range(2):  # so that the optimizer has moments
-            _, learned = inner_update(network, double, state, random_batch(rng, 8, 3, 2), jnp.asarray(0.7))
+            _, learned = STEP(network, double, state, random_batch(rng, 8, 3, 2), jnp.asarray(0.7))
             state = state._replace(network=learned.network)
         inner, outer = random_batch(rng, 8, 3, 2), random_batch(rng, 8, 3, 2)
-        gradient, loss, _ = meta_gradient(network, double, state, inner, outer)
+        gradient, loss, _ = COMPILED(network, double, state, inner, outer)
         step = 1e-4
         above, below = (through(network, double, state, inner, outer, 0.7 + sign * step) for sign in (1, -1))
         assert abs(float(gradient)) > 1e-6
