@@ -98,6 +98,16 @@ def test_a_discount_that_has_no_logit_is_refused(given: dict[str, Any]) -> None:
         agent_of(SMALL.replace(**given))
 
 
+def test_a_wide_network_of_few_inputs_is_loaded_though_the_embedding_has_most_of_its_weights(tmp_path: Path) -> None:
+    model = adaqn.MetaGradientDQN("CartPole-v1", policy_kwargs={"net_arch": [30_000]}, seed=0)
+    arrays, meta = model.trainer.agent.to_arrays(model.trainer.state)
+    held = sum(array.nbytes for array in arrays.values())
+    assert held <= 16 * model.trainer.agent.saved_bytes(meta)
+    assert model.trainer.agent.parameter_bytes == pytest.approx(held, rel=0.01)
+    loaded = adaqn.MetaGradientDQN.load(model.save(tmp_path / "wide"))
+    assert loaded.members == model.members
+
+
 def test_each_update_samples_two_batches() -> None:
     assert MetaGradientSettings(batch_size=24).sample_size == 48
     model = adaqn.MetaGradientDQN("CartPole-v1", batch_size=24, policy_kwargs={"net_arch": [4]})

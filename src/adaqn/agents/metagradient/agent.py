@@ -30,6 +30,7 @@ from adaqn.ensemble import GroupState, fresh_members
 from adaqn.envs.gym_spaces import observation_scale, require_discrete_actions, require_observations
 from adaqn.errors import UserError
 from adaqn.hyperparameters import Hyperparameters
+from adaqn.replay.memory import Need
 from adaqn.replay.protocol import Batch
 from adaqn.selection.draws import initial_selection
 
@@ -90,6 +91,22 @@ class MetaGradientAgent(EnsembleAgent[MetaState, Programs]):
         """The conditioned network of the only member."""
         plain = self.ensemble_of(members).network(0)
         return ConditionedNetwork(plain.architecture, plain.observation_shape, plain.outputs, plain.scale)
+
+    @property
+    def parameter_bytes(self) -> int:
+        """Online and target parameters and two moments of the conditioned network, and the policy with its snapshot."""
+        network = self.network_of(self._members)
+        return 4 * (4 * network.size + 2 * network.plain.size)
+
+    @property
+    def memory_needs(self) -> tuple[Need, ...]:
+        """Memory for the networks and for one update."""
+        networks, batch = super().memory_needs
+        return networks._replace(size=self.parameter_bytes), batch
+
+    def _least_bytes(self, members: tuple[Hyperparameters, ...]) -> int:
+        """The size of the conditioned network, which can be several times that of the ordinary one."""
+        return 4 * self.network_of(members).size
 
     def start(self, members: tuple[Hyperparameters, ...], seed: int) -> MetaState:
         """Initialize the network, with its target equal to it, and the discount."""
