@@ -43,8 +43,9 @@ def test_every_arm_of_both_scales_is_a_whole_configuration(name: str) -> None:
         assert study.name == name and study.about
         for arm in study.arms:
             # Made with a shape at hand: no game is started for it. Vectors are of any length.
-            shape = (84, 84, 4) if name.startswith("atari") else (10, 10, 4) if name.startswith("minatar") else (8,)
-            values = study.values(RunKey(arm, next(iter(study.environments)), 0))
+            place = next(iter(study.environments))
+            shape = (84, 84, 4) if place.startswith("Atari") else (10, 10, 4) if place.startswith("MinAtar") else (8,)
+            values = study.values(RunKey(arm, place, 0))
             complete = RunConfig.from_dict(values, arm, shape)
             assert complete.steps == values["steps"]
         sizes[scale] = sum(study.arms[key.arm]["steps"] for key in study.runs())
