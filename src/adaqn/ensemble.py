@@ -209,7 +209,6 @@ def _member_update(
     network: Network, observation: Array, predict: Callable[[Array], Array]
 ) -> Callable[[GroupState, Array], tuple[GroupState, Array]]:
     loss_function = LOSS_FUNCTIONS[network.architecture.loss]
-    elementwise = optimizer_spec(network.architecture.optimizer).elementwise
 
     def step(member: GroupState, target: Array) -> tuple[GroupState, Array]:
         def mean_loss(arrays: list[Array]) -> tuple[Array, Array]:
@@ -220,17 +219,26 @@ def _member_update(
         # and summing these takes longer than concatenating the pieces once.
         arrays = network.unravel(member.parameters)
         gradient, prediction = jax.grad(mean_loss, has_aux=True)(arrays)
-        optimizer = build_optimizer(network.architecture.optimizer, member.learning_rate, member.options)
-        if elementwise:
-            flat = network.ravel(gradient)
-            change, optimizer_state = optimizer.update(flat, member.optimizer, member.parameters)
-            parameters = optax.apply_updates(member.parameters, change)
-        else:
-            changes, optimizer_state = optimizer.update(gradient, member.optimizer, arrays)
-            parameters = network.ravel(jax.tree.map(jnp.add, arrays, changes))
-        return member._replace(parameters=parameters, optimizer=optimizer_state), prediction
+        return optimizer_step(network, member, arrays, gradient), prediction
 
     return step
+
+
+def optimizer_step(network: Network, member: GroupState, arrays: list[Array], gradient: list[Array]) -> GroupState:
+    """One step of a member's optimizer, given its parameters and their gradient as arrays of the layers.
+
+    The member is a single one, whose arrays have no leading axis.
+    """
+    name = network.architecture.optimizer
+    optimizer = build_optimizer(name, member.learning_rate, member.options)
+    if optimizer_spec(name).elementwise:
+        flat = network.ravel(gradient)
+        change, optimizer_state = optimizer.update(flat, member.optimizer, member.parameters)
+        parameters = optax.apply_updates(member.parameters, change)
+    else:
+        changes, optimizer_state = optimizer.update(gradient, member.optimizer, arrays)
+        parameters = network.ravel(jax.tree.map(jnp.add, arrays, changes))
+    return member._replace(parameters=parameters, optimizer=optimizer_state)
 
 
 def fresh_members(

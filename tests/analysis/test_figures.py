@@ -205,6 +205,20 @@ def test_discounts_are_those_of_the_target_member(tmp_path: Path) -> None:
     np.testing.assert_allclose(discount_curve(run, 100, 2), [(0.9 + 0.99) / 2, (0.5 + 0.9) / 2])
 
 
+def test_a_learned_discount_is_that_of_the_progress_and_its_run_is_no_candidate_of_grid_search(tmp_path: Path) -> None:
+    study = tmp_path / "s"
+    write_run(study, "adadqn", "CartPole-v1", 0, [0.0, 0.0])
+    write_run(study, "dqn", "CartPole-v1", 0, [0.0, 0.0], algo="dqn", members=THREE[:1])
+    learned = write_run(study, "metagradient", "CartPole-v1", 0, [0.0, 0.0], algo="metagradient", members=THREE[:1])
+    rows = ["time/total_timesteps,train/discount", "40,0.5", "80,0.7", "120,0.9", "200,"]
+    (learned / "progress.csv").write_text("\n".join(rows) + "\n")
+    found = read_results(study)
+    arms = {arm.name: arm for arm in found.arms}
+    np.testing.assert_allclose(discount_curve(arms["metagradient"].runs[0], 100, 2), [0.6, 0.9])
+    assert [arm.name for arm in found.grid] == ["dqn"]
+    assert arms["metagradient"].label == "Meta-gradient DQN" and found.main is arms["adadqn"]
+
+
 def test_a_radar_has_an_axis_for_each_combination_of_settings(pages: dict[str, Page]) -> None:
     settings = settings_of(pages["infinite"].scores.study)
     assert set(settings) == {"adadqn", "searl"}

@@ -19,14 +19,14 @@ from adaqn.hyperparameters import Hyperparameters
 from adaqn.runs.config import as_mapping
 
 # An ensemble adapts; a single set of hyperparameters is what grid search is made of; a search tries one trial after the
-# other; a population is evaluated member by member.
-Kind = Literal["ensemble", "single", "search", "population"]
+# other; a population is evaluated member by member; a learner changes the hyperparameters of a single member.
+Kind = Literal["ensemble", "single", "search", "population", "learner"]
 GRID_SEARCH = "grid-search"  # the choice of a study that says which arms make up the grid
 
 _NAMES = {
     "adadqn": "AdaDQN", "adadqn-max": "AdaDQN-max", "adasac": "AdaSAC", "adatd3": "AdaTD3", "dehb": "DEHB",
-    "dqn": "DQN", "randdqn": "RandDQN", "random-search": "Random search", "randsac": "RandSAC",
-    "randtd3": "RandTD3", "sac": "SAC", "searl": "SEARL", "td3": "TD3",
+    "dqn": "DQN", "metagradient": "Meta-gradient DQN", "randdqn": "RandDQN", "random-search": "Random search",
+    "randsac": "RandSAC", "randtd3": "RandTD3", "sac": "SAC", "searl": "SEARL", "td3": "TD3",
 }  # fmt: skip
 
 
@@ -187,6 +187,8 @@ def _kind(config: Json) -> Kind:
         return "search"
     if "evaluations" in chosen.traits.tables:
         return "population"
+    if chosen.traits.learns_hyperparameters:
+        return "learner"
     return "ensemble" if chosen.copies is None else "single"
 
 
