@@ -284,7 +284,7 @@ _COMMANDS = {
     "report": Command(
         "write one HTML page about runs or a study, or serve it while they are in progress",
         _plain(
-            "Write one self-contained HTML page about a run, several runs or a study, with interactive charts. The page "
+            "Write one self-contained HTML page about a run, several runs or a study, with interactive charts. It "
             "needs no network.",
             flags.REPORT,
         ),

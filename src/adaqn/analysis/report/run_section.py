@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from adaqn.analysis.picture import current_members
 from adaqn.analysis.report import run_charts
 from adaqn.analysis.report.charts import Charts
+from adaqn.analysis.report.guard import guarded
 from adaqn.analysis.report.lineage import history_charts, lineage, lineage_chart, lineage_words, mutations_table
 from adaqn.analysis.report.markup import Markup, details, element, joined, notice
 from adaqn.analysis.report.resources import film, resource_charts
 from adaqn.analysis.report.run_tables import configuration, members_table, trials_table
-from adaqn.analysis.report.sources import DAMAGE, RunSource
+from adaqn.analysis.report.sources import RunSource
 from adaqn.analysis.report.verdict import verdict
 from adaqn.analysis.style import member_colours
 from adaqn.analysis.summary import rounded
@@ -75,14 +76,6 @@ def _content(data: RunData, charts: Charts) -> list[Markup]:
     parts += [element("h3", "Speed and memory"), guarded("Speed and memory", lambda: _resources(data, charts))]
     shown = guarded("The film", lambda: film(data.path) or Markup(""))
     return [*parts, element("h3", "Film"), shown] if shown else parts
-
-
-def guarded(what: str, build: Callable[[], Markup]) -> Markup:
-    """A part of the page, or why it cannot be shown."""
-    try:
-        return build()
-    except DAMAGE as error:
-        return notice(f"{what} cannot be shown: {error}")
 
 
 def _returns(data: RunData, charts: Charts) -> Markup:
