@@ -131,8 +131,11 @@ class StudyResults:
 
 def read_results(path: str | os.PathLike[str], epoch: int | None = None) -> StudyResults:
     """The results in the directory of a study; without study.yaml, its arms are those that there are directories of."""
-    root = Path(path)
-    found = find_runs(root)
+    return results_of(Path(path), find_runs(path), epoch)
+
+
+def results_of(root: Path, found: Sequence[StudyRun], epoch: int | None = None) -> StudyResults:
+    """The results of runs that were found in the directory of a study."""
     if not found:
         raise UserError(f"there are no runs in {root}: the directory of a study has ARM/ENVIRONMENT/SEED in it")
     names = sorted({run.study for run in found})
