@@ -253,7 +253,7 @@ def test_a_discount_gets_a_longer_or_a_shorter_horizon() -> None:
     assert sorted(ends) == [0.985, pytest.approx(0.988)]
     # One that the member does not have of its own becomes one of the space.
     assert all(space.contains(member) for member in outcomes("discount", space, Hyperparameters(), 20))
-    assert not mutation("discount").applies(SearchSpace(discount=0.99), Hyperparameters(discount=0.99))
+    assert not mutation("discount").applies(SearchSpace(discount=(0.99, 0.99)), Hyperparameters(discount=0.99))
     layers_alone = SearchSpace(hidden=DenseLayers(layers=(1, 3), neurons=(50, 50)))
     seen = outcomes("architecture", layers_alone, Hyperparameters(hidden=(50, 50)), draws=400)
     assert_shares({member.hidden: times for member, times in seen.items()}, {(50,): 0.5, (50, 50, 50): 0.5})

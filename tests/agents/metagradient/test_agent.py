@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -71,21 +72,21 @@ def test_the_policy_is_the_network_conditioned_on_the_learned_discount(images: b
     state = updated(agent, agent.init(0), batch)
     # Far from where it started, so that the policy of another discount would differ.
     assert abs(discount_of(state) - 0.6) > 0.05
-    network, learning = agent.network_of((member,)), state.learning
-    expected = network.values(network.unravel(learning.network.parameters), batch.observation, learning.discount.value)
+    network, learning, seen = agent.network_of((member,)), state.learning, jnp.asarray(batch.observation)
+    expected = network.values(network.unravel(learning.network.parameters), seen, learning.discount.value)
     policy = agent.policy_weights(state)
-    ordinary = policy.network.apply(policy.network.unravel(policy.parameters), batch.observation)
+    ordinary = policy.network.apply(policy.network.unravel(jnp.asarray(policy.parameters)), seen)
     np.testing.assert_allclose(ordinary, expected, rtol=1e-5, atol=1e-6)
     actions = agent.policy(state, batch.observation, None, CLOCK)
     np.testing.assert_array_equal(actions, np.asarray(expected).argmax(axis=1))
-    before = network.values(network.unravel(learning.network.parameters), batch.observation, 0.6)
+    before = network.values(network.unravel(learning.network.parameters), seen, jnp.asarray(0.6))
     assert np.abs(np.asarray(before - expected)).max() > 1e-3
 
 
 def test_the_first_dense_layer_begins_as_one_kernel_of_features_and_embedding() -> None:
     agent = agent_of(Hyperparameters(hidden=(4000,)), size=48)
     network = agent.network_of(agent.init(0).members)
-    arrays = network.unravel(network.init(np.random.default_rng(0)))
+    arrays = network.unravel(jnp.asarray(network.init(np.random.default_rng(0))))
     for kernel in (arrays[0], arrays[-1]):  # 48 + 16 inputs
         assert float(np.asarray(kernel).std()) == pytest.approx(1 / 8, rel=0.02)
 

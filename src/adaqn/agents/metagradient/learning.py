@@ -138,7 +138,7 @@ def update(network: ConditionedNetwork, double: bool, state: MetaState, batch: B
 def discount_step(discount: LearnedDiscount, gradient: Array) -> LearnedDiscount:
     """One step of Adam on η; none if its gradient is not finite."""
     change, optimizer = optax.adam(discount.learning_rate).update(gradient, discount.optimizer)
-    stepped = discount._replace(logit=discount.logit + change, optimizer=optimizer)
+    stepped = discount._replace(logit=discount.logit + jnp.asarray(change), optimizer=optimizer)
     return jax.tree.map(lambda new, old: jnp.where(jnp.isfinite(gradient), new, old), stepped, discount)
 
 
