@@ -70,7 +70,7 @@ def test_the_verdict_says_who_won_from_when_on_and_by_how_much(run: Path) -> Non
     rows = ["step,target,loss_0,loss_1,acted_0,acted_1"]
     rows += [f"{100 * n},{1 if n <= 4 else 0},1.0,1.5,60,40" for n in range(1, 21)]
     (run / "selection.csv").write_text("\n".join(rows) + "\n")
-    (run / "episodes.csv").write_text("step,return,length\n1400,10,100\n1900,30,100\n")
+    (run / "episodes.csv").write_text("step,return,length\n1400,-15,100\n1900,15,100\n")
     sentences = verdict(read_run(run), ["small", "large"])
 
     assert sentences[0] == (
@@ -78,7 +78,7 @@ def test_the_verdict_says_who_won_from_when_on_and_by_how_much(run: Path) -> Non
     )
     assert sentences[1] == "It has been chosen most often from about step 400 on."
     assert sentences[2].endswith("a median cumulated loss of 1, against 1.5 of member 1 (large), 50% higher.")
-    assert "member 0 (small) acted most: 20.0 over 2 episodes" in sentences[3]
+    assert "member 0 (small) acted most: 0.000 over 2 episodes" in sentences[3]
     assert "does not mean" in sentences[-1] and "one seed" in sentences[-1]
 
 
@@ -106,7 +106,7 @@ def test_a_run_in_an_infinite_space_has_its_lineage_and_mutations(run: Path) -> 
     page = report_page([run])
     text = text_of(page)
 
-    assert "After 1 generations, the 4 members descend from 1 of the 4 that the run began with." in text
+    assert "After 1 generation, the 4 members descend from 1 of the 4 that the run began with." in text
     assert "3 mutations" in text and re.search(r"1 1,000 0 3 activation tanh, adam, l2, layers 25x25", text)
     # beside the four of any run: the tree, and the activations, neurons (which differ from the start) over time
     assert page.count('data-root-id="') == 7

@@ -192,8 +192,9 @@ def lineage_words(generations: Sequence[Sequence[Node]]) -> Markup:
             node.place: ancestors.get(node.parent, -1) if isinstance(node.parent, int) else -1 for node in nodes
         }
     kept = {place for place in ancestors.values() if place >= 0}
+    count = len(generations) - 1
     text = (
-        f"After {len(generations) - 1:,} generations, the {len(generations[-1])} members descend from {len(kept)} of "
-        f"the {len(first)} that the run began with."
+        f"After {count:,} {'generation' if count == 1 else 'generations'}, the {len(generations[-1])} members descend "
+        f"from {len(kept)} of the {len(first)} that the run began with."
     )
     return element("p", text)

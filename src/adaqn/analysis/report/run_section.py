@@ -69,7 +69,8 @@ def _facts(source: RunSource) -> Markup:
 def _content(data: RunData, charts: Charts) -> list[Markup]:
     parts = [element("h3", "Return"), guarded("The returns", lambda: _returns(data, charts))]
     parts += [element("h3", "Members"), guarded("The members", lambda: _members(data, charts))]
-    if len(data.members) > 1:
+    # The trials of a search also follow each other in members.jsonl, but do not descend from each other.
+    if any(member.get("parent") is not None for line in data.members for member in line["members"]):
         parts += [element("h3", "Lineage"), guarded("The lineage", lambda: _lineage(data, charts))]
     trials = guarded("The trials", lambda: trials_table(data) or Markup(""))
     parts += [element("h3", "Trials"), trials] if trials else []

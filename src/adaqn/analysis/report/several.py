@@ -48,7 +48,9 @@ def runs_table(runs: Sequence[RunSource]) -> Markup:
     rows = []
     for source in runs:
         run, summary = source.run, (source.data.summary or {}) if source.data is not None else {}
-        final, seconds = summary.get("final_return"), run.seconds if run is not None and source.data else None
+        final = summary.get("final_return")
+        final = final if isinstance(final, int | float) else None
+        seconds = run.seconds if run is not None and source.data else None
         episodes = len(source.data.episodes.step) if source.data is not None else None
         steps = run.steps if run is not None and source.data is not None and source.data.summary else None
         rows.append(
@@ -59,7 +61,7 @@ def runs_table(runs: Sequence[RunSource]) -> Markup:
                 element("span", source.status, class_=f"status {source.status}"),
                 Cell("–" if steps is None else f"{steps:,}", steps),
                 Cell("–" if episodes is None else f"{episodes:,}", episodes),
-                Cell("–" if not isinstance(final, int | float) else rounded(final), final),
+                Cell("–" if final is None else rounded(final), final),
                 Cell("–" if seconds is None else f"{seconds / 60:,.1f}", seconds),
             ]
         )

@@ -16,6 +16,10 @@ PARTS = 10  # stretches of the run in which the lead is compared
 
 def verdict(run: RunData, labels: Sequence[str]) -> list[str]:
     """Sentences about the members of a run."""
+    if len(labels) < 2 and len(run.members) > 1:
+        return [
+            "This run trains one set of hyperparameters after the other, each as a trial; the last one is shown here."
+        ]
     if len(labels) < 2:
         return ["This run trains a single set of hyperparameters, so there was no target to choose."]
     if not len(run.selection.step):
@@ -87,7 +91,8 @@ def _margin(run: RunData, labels: Sequence[str]) -> list[str]:
 
 
 def _returns(run: RunData, labels: Sequence[str]) -> list[str]:
-    known = [(of.mean, of.episodes, member) for member, of in enumerate(acting_returns(history_of(run))) if of.mean]
+    acting = acting_returns(history_of(run))
+    known = [(of.mean, of.episodes, member) for member, of in enumerate(acting) if of.mean is not None]
     if not known:
         return []
     mean, episodes, member = max(known)
