@@ -324,7 +324,8 @@ def _declare(group: argparse._ActionsContainer, flag: Flag) -> None:
     usual = {int: "N", float: "X", str: "NAME", bool: "true|false"}
     options |= {"type": _boolean if flag.kind is bool else flag.kind, "metavar": flag.metavar or usual[flag.kind]}
     if not flag.name.startswith("-"):
-        group.add_argument(flag.name, **options | ({"nargs": "+"} if flag.values == "several" else {}))
+        several: dict[str, Any] = {"nargs": "+"} if flag.values == "several" else {}
+        group.add_argument(flag.name, **options | several)
         return
     options["default"] = argparse.SUPPRESS if flag.default is flags.UNSET else flag.default
     if flag.dest is not None:

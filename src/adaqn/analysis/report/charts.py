@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from bokeh.embed import components
@@ -94,7 +94,7 @@ def legend_below(chart: Chart, entries: Sequence[tuple[str, Sequence[Any]]], col
         border_line_color=None,
         label_text_font_size="12px",
         spacing=4,
-        padding=4,
+        padding=4,  # pyright: ignore[reportArgumentType]  (Bokeh's stub lacks the number that it documents)
         glyph_width=18,
     )
     chart.add_layout(legend, "below")
@@ -102,7 +102,9 @@ def legend_below(chart: Chart, entries: Sequence[tuple[str, Sequence[Any]]], col
     chart.height = (chart.height or 320) + 24 * rows
 
 
-def hover(chart: Chart, renderers: Sequence[Any], entries: Mapping[str, str], mode: str = "mouse") -> None:
+def hover(
+    chart: Chart, renderers: Sequence[Any], entries: Mapping[str, str], mode: Literal["mouse", "vline"] = "mouse"
+) -> None:
     """Show values of the point under the pointer; Bokeh escapes them."""
     chart.add_tools(HoverTool(renderers=list(renderers), tooltips=list(entries.items()), mode=mode))
 

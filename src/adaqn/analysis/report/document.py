@@ -101,4 +101,4 @@ def _page(title: str, sections: Sequence[tuple[str, Markup]], body: str, library
 
 
 def _file(name: str) -> str:
-    return resources.files(__package__).joinpath(name).read_text("utf-8")
+    return resources.files("adaqn.analysis.report").joinpath(name).read_text("utf-8")

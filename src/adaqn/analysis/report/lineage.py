@@ -171,7 +171,7 @@ def _history(
         source=table_of(start=start, end=end, value=height, text=text),
     )  # fmt: skip
     hover(chart, [bars], {"steps": "@start{0,0} to @end{0,0}", name: "@text"})
-    entries = [("members", [bars])]
+    entries: list[tuple[str, list[Any]]] = [("members", [bars])]
     selection = run.selection
     if len(selection.step):
         # A target update at the step of a generation chose among the members that came out of it.

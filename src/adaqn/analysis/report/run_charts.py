@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -109,8 +110,8 @@ def _raster(
         line_color=None,
         source=table_of(
             left=edges[column], right=edges[column + 1], bottom=row + 0.42, top=row - 0.42, share=100.0 * share,
-            alpha=0.2 + 0.8 * np.minimum(share, 1.0), colour=[colour(colours[index]) for index in row],
-            member=[f"{index}: {labels[index]}" for index in row],
+            alpha=0.2 + 0.8 * np.minimum(share, 1.0), colour=[colour(colours[index]) for index in row.tolist()],
+            member=[f"{index}: {labels[index]}" for index in row.tolist()],
         ),
     )  # fmt: skip
     hover(chart, [quads], {"member": "@member", "steps": "@left{0,0} to @right{0,0}", what: "@share{0.0} %"})
@@ -129,7 +130,7 @@ def losses_chart(run: RunData, labels: Sequence[str], colours: Sequence[Colour])
         kept = (loss > 0.0) | (not positive)
         source = table_of(step=step[kept], loss=loss[kept], member=[f"{member}: {label}"] * int(kept.sum()))
         ink = colour(colours[member])
-        drawn = [chart.line("step", "loss", color=ink, line_width=2, source=source)]
+        drawn: list[Any] = [chart.line("step", "loss", color=ink, line_width=2, source=source)]
         diverged = not np.isfinite(losses[:, member]).all()
         if len(step) and (diverged or len(step) == 1):
             last = table_of(step=step[-1:], loss=loss[-1:])

@@ -84,9 +84,10 @@ def _left_out(study: StudySource, reasons: tuple[str, ...]) -> Markup:
 def _curves(page: Page, charts: Charts) -> Markup:
     scores = page.scores
     note = f"{INTERVAL}; {page.seeds}. A click on a name hides its curve."
-    panels = scores.panels if len(scores.study.environments) > 1 else []
-    shown = [("all environments" if panels else scores.study.environments[0], scores)]
-    shown += list(zip(scores.study.environments, panels, strict=False))
+    environments = scores.study.environments
+    panels = scores.panels if len(environments) > 1 else []
+    shown = [("all environments" if panels else ", ".join(environments), scores)]
+    shown += list(zip(environments, panels, strict=False))
     choices = [
         element("div", charts.place(study_charts.curves_chart(page, one), f"{name}: {note}"), class_="choice",
                 data_label=name)
