@@ -202,8 +202,8 @@ def test_a_preempted_job_of_submitit_is_queued_again_and_goes_on(tmp_path: Path,
     preempted = interrupted_run("preempted", where)
     assert exact_files(where) == reference
     assert starts(where, preempted) == 2
-    errors = "".join(file.read_text() for file in (where / "study" / "logs" / "slurm").rglob("*.err"))
-    assert "this job is preempted" in errors and "Requeued job" in errors
+    output = "".join(file.read_text() for file in (where / "study" / "logs" / "slurm").glob("*.out"))
+    assert "this job is preempted" in output and "Requeued job" in output
 
 
 @needs_submitit
