@@ -85,15 +85,15 @@ def test_a_click_on_a_legend_hides_a_curve(chromium: Browser, page: str) -> None
     # The place of the first entry of the legend of the first chart, on the page.
     place = chromium.value("""(() => {
         const chart = document.querySelector("[data-root-id]");
-        chart.scrollIntoView({block: "center"});
         const found = [];
         const search = (root) => {
             for (const one of root.querySelectorAll("*")) {
-                if (one.className?.includes?.("bk-LegendItem") || one.className?.includes?.("bk-item")) found.push(one);
+                if (one.className === "bk-item") found.push(one);
                 if (one.shadowRoot) search(one.shadowRoot);
             }
         };
         search(chart);
+        found[0]?.scrollIntoView({block: "center"});
         const box = found[0]?.getBoundingClientRect();
         return box ? [box.x + box.width / 2, box.y + box.height / 2, found.length] : null;
     })()""")
