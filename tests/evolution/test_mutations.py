@@ -257,3 +257,46 @@ def test_a_discount_gets_a_longer_or_a_shorter_horizon() -> None:
     layers_alone = SearchSpace(hidden=DenseLayers(layers=(1, 3), neurons=(50, 50)))
     seen = outcomes("architecture", layers_alone, Hyperparameters(hidden=(50, 50)), draws=400)
     assert_shares({member.hidden: times for member, times in seen.items()}, {(50,): 0.5, (50, 50, 50): 0.5})
+
+
+LAYER_KINDS = SearchSpace(
+    normalization=("none", "layer"),
+    block=("plain", "residual"),
+    hidden=DenseLayers(layers=(0, 2), neurons=(8, 16)),
+)
+
+
+def test_normalization_and_block_become_the_other_value() -> None:
+    member = Hyperparameters(hidden=(8, 8))
+    assert outcomes("normalization", LAYER_KINDS, member, 20) == {member.replace(normalization="layer"): 20}
+    assert outcomes("block", LAYER_KINDS, member, 20) == {member.replace(block="residual"): 20}
+    residual = member.replace(block="residual", normalization="layer")
+    assert outcomes("block", LAYER_KINDS, residual, 20) == {member.replace(normalization="layer"): 20}
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "expected"),
+    [
+        ("normalization", {}, True),
+        ("normalization", {"hidden": ()}, False),  # has no effect
+        ("normalization", {"block": "residual"}, False),  # blocks have norms of their own
+        ("block", {}, True),
+        ("block", {"hidden": ()}, False),
+        ("block", {"hidden": (8, 16)}, False),  # a block adds its input to its output
+        ("block", {"hidden": (8, 8), "block": "residual"}, True),
+    ],
+)
+def test_kinds_of_layers_mutate_only_where_they_matter(name: str, changes: dict[str, Any], expected: bool) -> None:
+    member = Hyperparameters(hidden=(8,)).replace(**changes)
+    assert mutation(name).applies(LAYER_KINDS, member) is expected
+    for space in (VECTORS, HELD):
+        assert mutation(name).applies(space, member) is False
+
+
+def test_the_default_mutations_reach_every_kind_of_layer() -> None:
+    rng, member, seen = np.random.default_rng(0), Hyperparameters(hidden=(8, 8)), set()
+    for _ in range(300):
+        _, member = mutate(rng, LAYER_KINDS, member, DEFAULT_MUTATIONS)
+        assert LAYER_KINDS.contains(member)
+        seen.add((member.normalization, member.block))
+    assert len(seen) == 4
