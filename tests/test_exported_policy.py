@@ -349,8 +349,8 @@ def test_nothing_in_a_file_is_executed(name: str, dqn: AdaDQN, tmp_path: Path) -
 
 def test_a_newer_version_is_told(dqn: AdaDQN, tmp_path: Path) -> None:
     path = dqn.export(tmp_path / "policy")
-    changed(path, version=2, kind="not known yet")
-    with pytest.raises(ValueError, match=r"newer adaqn: its format has version 2, and this reader knows 1$"):
+    changed(path, version=3, kind="not known yet")
+    with pytest.raises(ValueError, match=r"newer adaqn: its format has version 3, and this reader knows 2$"):
         ExportedPolicy.load(path)
 
 

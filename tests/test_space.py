@@ -439,7 +439,7 @@ def test_discounts_that_cannot_be_are_refused(given: dict[str, Any], sentence: s
 
 
 def test_kinds_of_layers_are_dimensions_only_where_they_are_listed() -> None:
-    space = SearchSpace(normalization=["none", "layer"], block="residual")
+    space = SearchSpace.from_dict({"normalization": ["none", "layer"], "block": "residual"})
     assert space.dimensions == SearchSpace().dimensions + 1
     assert space.to_dict()["normalization"] == ["none", "layer"]
     assert space.to_dict()["block"] == ["residual"]
@@ -462,4 +462,4 @@ def test_kinds_of_layers_can_be_fixed() -> None:
     with pytest.raises(UserError, match="block cannot be fixed, because the space varies it: give it a single value"):
         SearchSpace.from_dict({"block": ["plain", "residual"], "fixed": {"block": "residual"}})
     with pytest.raises(UserError, match=r"unknown block 'residul'; did you mean 'residual'\?"):
-        SearchSpace(block=["residul"])
+        SearchSpace(block=("residul",))
