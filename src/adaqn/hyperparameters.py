@@ -70,6 +70,9 @@ ACTIVATIONS: tuple[str, ...] = get_args(ActivationName)
 OPTIMIZERS: tuple[str, ...] = get_args(OptimizerName)
 LOSSES: tuple[str, ...] = get_args(LossName)
 PADDINGS: tuple[str, ...] = get_args(PaddingName)
+# The optimizers with the option `weight_decay`.
+WITH_WEIGHT_DECAY = ("adadelta", "adamaxw", "adamw", "lamb", "lars", "lion", "nadamw", "novograd")
+LEAST_GRAD_NORM = 1e-12
 NORMALIZATIONS: tuple[str, ...] = get_args(NormalizationName)
 BLOCKS: tuple[str, ...] = get_args(BlockName)
 
@@ -95,7 +98,7 @@ class Architecture(NamedTuple):
     hidden: tuple[int, ...]
     activation: str
     optimizer: str
-    optimizer_options: tuple[str, ...]  # names of the options that are set; their values are traced
+    optimizer_options: tuple[str, ...]  # names of the options that are set, and max_grad_norm; their values are traced
     loss: str
     padding: PaddingName = "same"  # always "same" without convolutions, where it has no effect
     normalization: str = "none"  # always "none" without hidden layers and with residual blocks, which have their own
@@ -117,6 +120,7 @@ class Hyperparameters:
     padding: PaddingName = "same"  # of the convolutions: zeros around the image, or "valid" for none
     normalization: str = "none"  # "layer": a layer norm between each plain hidden layer and its activation
     block: str = "plain"  # "residual": each hidden layer is a pre-norm residual block (SimBa); needs equal widths
+    max_grad_norm: float | None = None  # the gradient is scaled down to this global norm; None: no clipping
 
     def __post_init__(self) -> None:
         set_field = lambda name, value: object.__setattr__(self, name, value)  # noqa: E731 (frozen)
@@ -134,11 +138,24 @@ class Hyperparameters:
         set_field("learning_rate", number("learning_rate", self.learning_rate, low=0.0))
         if self.discount is not None:
             set_field("discount", number("discount", self.discount, 0.0, 1.0))
+        if self.max_grad_norm is not None:
+            set_field("max_grad_norm", number("max_grad_norm", self.max_grad_norm, low=LEAST_GRAD_NORM))
+
+    @property
+    def traced_options(self) -> dict[str, float]:
+        """The numbers that an optimizer is built from besides the learning rate, by name."""
+        clipping = {} if self.max_grad_norm is None else {"max_grad_norm": self.max_grad_norm}
+        return {**dict(self.optimizer_options), **clipping}
+
+    @property
+    def weight_decay(self) -> float | None:
+        """The option `weight_decay` of the optimizer, if it is set."""
+        return dict(self.optimizer_options).get("weight_decay")
 
     @property
     def architecture(self) -> Architecture:
         """The static part of the hyperparameters."""
-        options = tuple(name for name, _ in self.optimizer_options)
+        options = tuple(self.traced_options)
         padding = self.padding if self.convolutions else "same"
         block = self.block if self.hidden else "plain"
         return Architecture(
@@ -178,6 +195,8 @@ class Hyperparameters:
             result["normalization"] = self.normalization
         if self.block != "plain":
             result["block"] = self.block
+        if self.max_grad_norm is not None:
+            result["max_grad_norm"] = self.max_grad_norm
         return result
 
     @classmethod

@@ -22,6 +22,7 @@ from adaqn.hyperparameters import (
     LOSSES,
     NORMALIZATIONS,
     OPTIMIZERS,
+    WITH_WEIGHT_DECAY,
     Convolution,
     Hyperparameters,
 )
@@ -41,9 +42,9 @@ _PRESETS = PresetFolder("search space", ("presets", "spaces"))
 # The hyperparameters that a space varies; all others are fixed.
 VARIED = ("activation", "optimizer", "loss", "learning_rate", "hidden", "convolutions")
 # Those that it varies only if it says so.
-OPTIONAL = ("discount", "normalization", "block")
+OPTIONAL = ("discount", "normalization", "block", "max_grad_norm", "weight_decay")
 CATEGORICAL = ("activation", "optimizer", "loss", "normalization", "block")
-LEAST_DIFFERENCE = LEAST_LEARNING_RATE = 1e-12  # ConfigSpace rounds bounds to 13 places
+LEAST_DIFFERENCE = LEAST_POSITIVE = 1e-12  # ConfigSpace rounds bounds to 13 places
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,6 +88,8 @@ class SearchSpace:
     discount: FloatBounds | None = None  # None: not varied, as in the paper; sampled uniformly
     normalization: tuple[str, ...] | None = None  # None: not varied
     block: tuple[str, ...] | None = None  # None: not varied
+    max_grad_norm: FloatBounds | None = None  # None: not varied; sampled log-uniformly
+    weight_decay: FloatBounds | None = None  # of the optimizers that have it; None: not varied; sampled log-uniformly
     fixed: Hyperparameters = field(default_factory=Hyperparameters)  # values of the hyperparameters that are not varied
 
     def __post_init__(self) -> None:
@@ -94,7 +97,7 @@ class SearchSpace:
         set_field("activation", _names("activation", self.activation, ACTIVATIONS))
         set_field("optimizer", _names("optimizer", self.optimizer, OPTIMIZERS))
         set_field("loss", _names("loss", self.loss, LOSSES))
-        set_field("learning_rate", _bounds("learning_rate", self.learning_rate, _learning_rate))
+        set_field("learning_rate", _bounds("learning_rate", self.learning_rate, _positive))
         set_field("hidden", _section(DenseLayers, "hidden", self.hidden))
         if self.convolutions is not None:
             set_field("convolutions", _section(ConvolutionLayers, "convolutions", self.convolutions))
@@ -105,6 +108,15 @@ class SearchSpace:
             set_field("normalization", _names("normalization", self.normalization, NORMALIZATIONS))
         if self.block is not None:
             set_field("block", _names("block", self.block, BLOCKS))
+        if self.max_grad_norm is not None:
+            set_field("max_grad_norm", _bounds("max_grad_norm", self.max_grad_norm, _positive))
+        if self.weight_decay is not None:
+            set_field("weight_decay", _bounds("weight_decay", self.weight_decay, _positive))
+            if not set(self.optimizer) & set(WITH_WEIGHT_DECAY):
+                raise UserError(
+                    "weight_decay needs an optimizer that has it in the search space "
+                    f"({', '.join(WITH_WEIGHT_DECAY)}), but it has {', '.join(self.optimizer)}"
+                )
         defaults = Hyperparameters()
         for name in OPTIONAL:
             fixed = getattr(self.fixed, name)
@@ -159,6 +171,10 @@ class SearchSpace:
             result["normalization"] = list(self.normalization)
         if self.block is not None:
             result["block"] = list(self.block)
+        if self.max_grad_norm is not None:
+            result["max_grad_norm"] = list(self.max_grad_norm)
+        if self.weight_decay is not None:
+            result["weight_decay"] = list(self.weight_decay)
         defaults = Hyperparameters().to_dict()
         fixed = {k: v for k, v in self.fixed.to_dict().items() if k not in defaults or v != defaults[k]}
         return {**result, "fixed": fixed} if fixed else result
@@ -167,7 +183,7 @@ class SearchSpace:
     def configuration_space(self) -> ConfigurationSpace:
         """The space for ConfigSpace and tools built on it, without hyperparameters that have a single value."""
         # Imported here because it imports SciPy, which takes more than a second.
-        from ConfigSpace import CategoricalHyperparameter, ConfigurationSpace, GreaterThanCondition
+        from ConfigSpace import CategoricalHyperparameter, ConfigurationSpace, GreaterThanCondition, InCondition
         from ConfigSpace import UniformFloatHyperparameter as Float
         from ConfigSpace import UniformIntegerHyperparameter as Integer
 
@@ -180,6 +196,14 @@ class SearchSpace:
             space.add(Float("learning_rate", low, high, log=True))
         if self.discount is not None and self.discount[1] - self.discount[0] > LEAST_DIFFERENCE:
             space.add(Float("discount", *self.discount))
+        for name in ("max_grad_norm", "weight_decay"):
+            bounds = getattr(self, name)
+            if bounds is not None and bounds[1] - bounds[0] > LEAST_DIFFERENCE:
+                space.add(Float(name, *bounds, log=True))
+        without = [name for name in self.optimizer if name not in WITH_WEIGHT_DECAY]
+        if "weight_decay" in space and without:
+            having = [name for name in self.optimizer if name in WITH_WEIGHT_DECAY]
+            space.add(InCondition(space["weight_decay"], space["optimizer"], having))
         for section in ("hidden", "convolutions"):
             of_layers = getattr(self, section)
             if of_layers is None or of_layers.layers[1] == 0:
@@ -213,6 +237,7 @@ class SearchSpace:
             discount=self.fixed.discount if self.discount is None else self.discount[0],
             normalization=(self.normalization or (self.fixed.normalization,))[-1],
             block="residual" if "residual" in (self.block or (self.fixed.block,)) else "plain",
+            max_grad_norm=self.fixed.max_grad_norm if self.max_grad_norm is None else self.max_grad_norm[0],
         )
 
     @property
@@ -253,8 +278,8 @@ class SearchSpace:
         """The member with its numbers clipped to their bounds.
 
         Surplus layers are removed from the end; missing ones are copies of the last layer, or the smallest possible if
-        there is none. A member without a discount of its own gets the smallest, if the space has discounts. Names
-        cannot be clipped: one that is not in the space is an error.
+        there is none. If the space has them, a member without a discount or a weight decay of its own gets the smallest,
+        and one without a max_grad_norm the largest. Names cannot be clipped: one that is not in the space is an error.
         """
         for name, values in self._categories.items():
             if getattr(member, name) not in values:
@@ -265,7 +290,20 @@ class SearchSpace:
             hidden=tuple(_clip(width, self.hidden.neurons) for width in hidden),
             convolutions=self._clip_convolutions(member.convolutions),
             discount=member.discount if self.discount is None else _clip(member.discount or 0.0, self.discount),
+            max_grad_norm=(
+                member.max_grad_norm
+                if self.max_grad_norm is None
+                else _clip(member.max_grad_norm or math.inf, self.max_grad_norm)
+            ),
+            optimizer_options=self._with_decay(member, member.weight_decay or 0.0),
         )
+
+    def _with_decay(self, member: Hyperparameters, decay: float) -> tuple[tuple[str, float], ...]:
+        """The member's optimizer options with this weight decay, clipped, if the space varies it for its optimizer."""
+        if self.weight_decay is None or member.optimizer not in WITH_WEIGHT_DECAY:
+            return member.optimizer_options
+        options = {**dict(member.optimizer_options), "weight_decay": _clip(decay, self.weight_decay)}
+        return tuple(options.items())
 
     def _clip_convolutions(self, layers: tuple[Convolution, ...]) -> tuple[Convolution, ...]:
         of_layers = self.convolutions
@@ -290,7 +328,7 @@ class SearchSpace:
         if (of := self.convolutions) is not None:
             shape = [value(f"convolutions.{name}", getattr(of, name)) for name in ("channels", "kernel", "stride")]
             convolutions = (Convolution(*shape),) * value("convolutions.layers", of.layers)
-        return self.fixed.replace(
+        member = self.fixed.replace(
             activation=str(value("activation", self.activation)),
             optimizer=str(value("optimizer", self.optimizer)),
             loss=str(value("loss", self.loss)),
@@ -302,7 +340,14 @@ class SearchSpace:
             ),
             normalization=str(value("normalization", self.normalization or (self.fixed.normalization,))),
             block=str(value("block", self.block or (self.fixed.block,))),
+            max_grad_norm=(
+                self.fixed.max_grad_norm
+                if self.max_grad_norm is None
+                else _clip(value("max_grad_norm", self.max_grad_norm), self.max_grad_norm)
+            ),
         )
+        decay = 0.0 if self.weight_decay is None else value("weight_decay", self.weight_decay)
+        return member.replace(optimizer_options=self._with_decay(member, decay))
 
 
 def space_from(given: SearchSpace | Mapping[str, Any] | str | Path) -> SearchSpace:
@@ -353,8 +398,8 @@ def _read_bounds(of_layers: DenseLayers | ConvolutionLayers, section: str) -> No
         object.__setattr__(of_layers, name, _bounds(f"{section}.{name}", getattr(of_layers, name), read))
 
 
-def _learning_rate(what: str, given: object) -> float:
-    return number(what, given, low=LEAST_LEARNING_RATE)
+def _positive(what: str, given: object) -> float:
+    return number(what, given, low=LEAST_POSITIVE)
 
 
 def _discount(what: str, given: object) -> float:

@@ -38,8 +38,8 @@ def convolutions_label(member: Hyperparameters) -> str:
 
 
 def options_label(member: Hyperparameters) -> str:
-    """The optimizer options that are set: eps=1.5e-4."""
-    return " ".join(f"{name}={number_label(value)}" for name, value in member.optimizer_options)
+    """The optimizer options that are set, and the limit of the gradient's norm: eps=1.5e-4 max_grad_norm=10."""
+    return " ".join(f"{name}={number_label(value)}" for name, value in member.traced_options.items())
 
 
 def layers_kind_label(member: Hyperparameters) -> str:
