@@ -158,7 +158,14 @@ def _export(given: argparse.Namespace) -> int:
     _use_one_thread()
     from adaqn import commands
 
-    return commands.export(given.source, best=given.best, output=given.output, force=given.force, **_environment(given))
+    return commands.export(
+        given.source,
+        best=given.best,
+        format=given.format,
+        output=given.output,
+        force=given.force,
+        **_environment(given),
+    )
 
 
 def _environment(given: argparse.Namespace) -> dict[str, Any]:
@@ -291,8 +298,8 @@ _COMMANDS = {
         _report,
     ),
     "export": Command(
-        "write the policy to a file that needs only NumPy to run",
-        _plain("Write the learned policy to a file that needs only NumPy.", flags.EXPORT),
+        "write the policy to a file that needs only NumPy to run, or to an ONNX model",
+        _plain("Write the learned policy to a file that needs only NumPy, or to an ONNX model.", flags.EXPORT),
         _export,
     ),
     "study": Command("run a table of runs: arms x environments x seeds", _build_study, _study),

@@ -220,6 +220,7 @@ def export(
     source: Path,
     *,
     best: bool,
+    format: str | None,
     output: Path | None,
     force: bool,
     environment: EnvironmentOverride,
@@ -228,10 +229,10 @@ def export(
     """Implement `adaqn export`."""
     from adaqn.runs.export import policy_path
 
-    usual = _folder(source) / ("best_policy.npz" if best else "policy.npz")
-    path = policy_path(usual if output is None else output)
+    usual = _folder(source) / ("best_policy" if best else "policy")
+    path, chosen = policy_path(usual if output is None else output, format)
     require_free(path, force)
-    print(_agent(source, best, environment, trust_env).export(path, force=force))
+    print(_agent(source, best, environment, trust_env).export(path, format=chosen, force=force))
     return 0
 
 

@@ -126,7 +126,17 @@ EVALUATE = (
 EXPORT = (
     Group(
         None,
-        (_AGENT, _BEST, _output("default: policy.npz in the directory, best_policy.npz with --best"), _FORCE),
+        (
+            _AGENT,
+            _BEST,
+            Flag(
+                "--format",
+                "numpy, or onnx, which needs the extra onnx (default: that of FILE's suffix, .npz or .onnx)",
+                default=None,
+            ),
+            _output("default: policy.npz or policy.onnx in the directory, best_policy with --best"),
+            _FORCE,
+        ),
     ),
     _OF_AN_EXISTING_RUN,
 )
