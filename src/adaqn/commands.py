@@ -236,6 +236,31 @@ def export(
     return 0
 
 
+def push(
+    run_dir: Path,
+    repo: str,
+    *,
+    to: Path | None,
+    best: bool,
+    episodes: int,
+    seed: int,
+    private: bool,
+    force: bool,
+    environment: EnvironmentOverride,
+    trust_env: bool,
+) -> int:
+    """Implement `adaqn push`."""
+    from adaqn.analysis.hub import Upload, push_run, require_place
+
+    if episodes < 0:
+        raise UserError(f"--episodes must be at least 0, but got {episodes}")
+    RunDirectory.open(run_dir)  # raises if it is not a run's
+    upload = Upload(repo, to, best, episodes, seed, private, force)
+    repository = require_place(upload)
+    print(push_run(run_dir, _agent(run_dir, best, environment, trust_env), upload, repository))
+    return 0
+
+
 def _folder(source: Path) -> Path:
     """The default folder for files made from a run or a saved agent."""
     return source if os.path.isdir(source) else source.parent

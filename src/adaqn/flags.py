@@ -140,6 +140,23 @@ EXPORT = (
     ),
     _OF_AN_EXISTING_RUN,
 )
+PUSH = (
+    Group(
+        None,
+        (
+            _RUN_DIRECTORY,
+            Flag("repo", "the repository, created if it does not exist: USER/NAME", str, "REPO"),
+            Flag("--to", "write the files to FOLDER instead of uploading them", Path, "FOLDER", None),
+            _BEST,
+            Flag("--episodes", "episodes of the evaluation on the card, 0 for none (default: 10)", int, default=10),
+            Flag("--seed", "random seed of the evaluation (default: 0)", int, default=0),
+            switch("--private", "make a new repository private"),
+            switch("--force", "replace the files of an earlier push"),
+            _TRUST,
+        ),
+    ),
+    _OF_AN_EXISTING_RUN,
+)
 SCHEDULE = (Group(None, (_RUN_DIRECTORY, _output("default: schedule.yaml in the directory"), _FORCE)),)
 FIGURES = (
     Group(
