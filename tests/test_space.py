@@ -436,3 +436,30 @@ def test_a_member_without_a_discount_is_not_in_a_space_with_discounts() -> None:
 def test_discounts_that_cannot_be_are_refused(given: dict[str, Any], sentence: str) -> None:
     with pytest.raises(UserError, match=sentence):
         SearchSpace.from_dict(given)
+
+
+def test_kinds_of_layers_are_dimensions_only_where_they_are_listed() -> None:
+    space = SearchSpace.from_dict({"normalization": ["none", "layer"], "block": "residual"})
+    assert space.dimensions == SearchSpace().dimensions + 1
+    assert space.to_dict()["normalization"] == ["none", "layer"]
+    assert space.to_dict()["block"] == ["residual"]
+    assert SearchSpace.from_dict(space.to_dict()) == space
+    assert not {"normalization", "block"} & set(SearchSpace().to_dict())
+    members = [space.sample(np.random.default_rng(seed)) for seed in range(40)]
+    assert {member.normalization for member in members} == {"none", "layer"}
+    assert {member.block for member in members} == {"residual"}
+    assert all(space.contains(member) for member in members)
+    assert not space.contains(members[0].replace(block="plain"))
+    assert space.largest().block == "residual"
+
+
+def test_kinds_of_layers_can_be_fixed() -> None:
+    space = SearchSpace.from_dict({"fixed": {"block": "residual", "normalization": "layer"}})
+    member = space.sample(np.random.default_rng(0))
+    assert (member.block, member.normalization) == ("residual", "layer")
+    assert space.largest().block == "residual"
+    assert space.to_dict()["fixed"] == {"block": "residual", "normalization": "layer"}
+    with pytest.raises(UserError, match="block cannot be fixed, because the space varies it: give it a single value"):
+        SearchSpace.from_dict({"block": ["plain", "residual"], "fixed": {"block": "residual"}})
+    with pytest.raises(UserError, match=r"unknown block 'residul'; did you mean 'residual'\?"):
+        SearchSpace(block=("residul",))

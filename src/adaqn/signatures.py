@@ -102,6 +102,8 @@ class ActorArguments(CommonArguments, total=False):
     tau: float
     actor_hidden: str
     actor_activation: str
+    actor_normalization: str
+    actor_block: str
     actor_optimizer: str
     actor_learning_rate: float
     selection_interval: int

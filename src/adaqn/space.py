@@ -16,7 +16,15 @@ import numpy as np
 from adaqn.checks import count, number
 from adaqn.errors import UserError, unknown_name
 from adaqn.files import Json
-from adaqn.hyperparameters import ACTIVATIONS, LOSSES, OPTIMIZERS, Convolution, Hyperparameters
+from adaqn.hyperparameters import (
+    ACTIVATIONS,
+    BLOCKS,
+    LOSSES,
+    NORMALIZATIONS,
+    OPTIMIZERS,
+    Convolution,
+    Hyperparameters,
+)
 from adaqn.plugins import PresetFolder
 
 if TYPE_CHECKING:
@@ -32,6 +40,9 @@ _PRESETS = PresetFolder("search space", ("presets", "spaces"))
 
 # The hyperparameters that a space varies; all others are fixed.
 VARIED = ("activation", "optimizer", "loss", "learning_rate", "hidden", "convolutions")
+# Those that it varies only if it says so.
+OPTIONAL = ("discount", "normalization", "block")
+CATEGORICAL = ("activation", "optimizer", "loss", "normalization", "block")
 LEAST_DIFFERENCE = LEAST_LEARNING_RATE = 1e-12  # ConfigSpace rounds bounds to 13 places
 
 
@@ -74,6 +85,8 @@ class SearchSpace:
     hidden: DenseLayers = field(default_factory=DenseLayers)
     convolutions: ConvolutionLayers | None = None  # None: no convolutions
     discount: FloatBounds | None = None  # None: not varied, as in the paper; sampled uniformly
+    normalization: tuple[str, ...] | None = None  # None: not varied
+    block: tuple[str, ...] | None = None  # None: not varied
     fixed: Hyperparameters = field(default_factory=Hyperparameters)  # values of the hyperparameters that are not varied
 
     def __post_init__(self) -> None:
@@ -88,10 +101,17 @@ class SearchSpace:
         set_field("fixed", _fixed(self.fixed))
         if self.discount is not None:
             set_field("discount", _bounds("discount", self.discount, _discount))
-            if self.fixed.discount is not None:
+        if self.normalization is not None:
+            set_field("normalization", _names("normalization", self.normalization, NORMALIZATIONS))
+        if self.block is not None:
+            set_field("block", _names("block", self.block, BLOCKS))
+        defaults = Hyperparameters()
+        for name in OPTIONAL:
+            fixed = getattr(self.fixed, name)
+            if getattr(self, name) is not None and fixed != getattr(defaults, name):
                 raise UserError(
-                    "discount cannot be fixed, because the space varies it: give it a single value there, "
-                    f"but got fixed.discount={self.fixed.discount:g}"
+                    f"{name} cannot be fixed, because the space varies it: give it a single value there, "
+                    f"but got fixed.{name}={fixed}"
                 )
         if self.fixed.optimizer_options and len(self.optimizer) > 1:
             raise UserError(
@@ -135,6 +155,10 @@ class SearchSpace:
             result["convolutions"] = _plain(self.convolutions)
         if self.discount is not None:
             result["discount"] = list(self.discount)
+        if self.normalization is not None:
+            result["normalization"] = list(self.normalization)
+        if self.block is not None:
+            result["block"] = list(self.block)
         defaults = Hyperparameters().to_dict()
         fixed = {k: v for k, v in self.fixed.to_dict().items() if k not in defaults or v != defaults[k]}
         return {**result, "fixed": fixed} if fixed else result
@@ -148,8 +172,7 @@ class SearchSpace:
         from ConfigSpace import UniformIntegerHyperparameter as Integer
 
         space = ConfigurationSpace()
-        for name in ("activation", "optimizer", "loss"):
-            values = getattr(self, name)
+        for name, values in self._categories.items():
             if len(values) > 1:
                 space.add(CategoricalHyperparameter(name, values))
         low, high = self.learning_rate
@@ -169,6 +192,12 @@ class SearchSpace:
                         space.add(GreaterThanCondition(of_layer, layers, 0))
         return space
 
+    @property
+    def _categories(self) -> dict[str, tuple[str, ...]]:
+        """The allowed names of every hyperparameter that is a name and that the space varies."""
+        every = {name: getattr(self, name) for name in CATEGORICAL}
+        return {name: values for name, values in every.items() if values is not None}
+
     def largest(self) -> Hyperparameters:
         """The member with the most parameters: the most units, and the fewest convolutions that shrink the image."""
         convolutions: tuple[Convolution, ...] = ()
@@ -182,6 +211,8 @@ class SearchSpace:
             hidden=(self.hidden.neurons[1],) * self.hidden.layers[1],
             convolutions=convolutions,
             discount=self.fixed.discount if self.discount is None else self.discount[0],
+            normalization=(self.normalization or (self.fixed.normalization,))[-1],
+            block="residual" if "residual" in (self.block or (self.fixed.block,)) else "plain",
         )
 
     @property
@@ -205,8 +236,7 @@ class SearchSpace:
                 parts = int(hyperparameter.size)
                 part = min(int(coordinate * parts), parts - 1)
                 # In ConfigSpace's vectors a categorical is an index into its list, and numbers are scaled to [0, 1].
-                categorical = hyperparameter.name in ("activation", "optimizer", "loss")
-                coordinate = float(part) if categorical else part / (parts - 1)
+                coordinate = float(part) if hyperparameter.name in CATEGORICAL else part / (parts - 1)
             values[hyperparameter.name] = hyperparameter.to_value(coordinate)
         return self._member(values)
 
@@ -216,12 +246,8 @@ class SearchSpace:
 
     def contains(self, member: Hyperparameters) -> bool:
         """Whether the member is in the space; hyperparameters that the space does not vary are ignored."""
-        return (
-            member.activation in self.activation
-            and member.optimizer in self.optimizer
-            and member.loss in self.loss
-            and self.clip(member) == member
-        )
+        named = all(getattr(member, name) in values for name, values in self._categories.items())
+        return named and self.clip(member) == member
 
     def clip(self, member: Hyperparameters) -> Hyperparameters:
         """The member with its numbers clipped to their bounds.
@@ -230,9 +256,9 @@ class SearchSpace:
         there is none. A member without a discount of its own gets the smallest, if the space has discounts. Names
         cannot be clipped: one that is not in the space is an error.
         """
-        for name in ("activation", "optimizer", "loss"):
-            if getattr(member, name) not in getattr(self, name):
-                raise unknown_name(f"{name} in this search space", getattr(member, name), getattr(self, name))
+        for name, values in self._categories.items():
+            if getattr(member, name) not in values:
+                raise unknown_name(f"{name} in this search space", getattr(member, name), values)
         hidden = _clip_layers(member.hidden, self.hidden.layers, self.hidden.neurons[0])
         return member.replace(
             learning_rate=_clip(member.learning_rate, self.learning_rate),
@@ -274,6 +300,8 @@ class SearchSpace:
             discount=(
                 self.fixed.discount if self.discount is None else _clip(value("discount", self.discount), self.discount)
             ),
+            normalization=str(value("normalization", self.normalization or (self.fixed.normalization,))),
+            block=str(value("block", self.block or (self.fixed.block,))),
         )
 
 

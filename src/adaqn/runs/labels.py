@@ -42,6 +42,13 @@ def options_label(member: Hyperparameters) -> str:
     return " ".join(f"{name}={number_label(value)}" for name, value in member.optimizer_options)
 
 
+def layers_kind_label(member: Hyperparameters) -> str:
+    """The kind of the hidden layers: plain, layer norm or residual."""
+    if member.block == "residual":
+        return "residual"
+    return "layer norm" if member.normalization == "layer" else "plain"
+
+
 def number_label(value: float) -> str:
     """A number with four digits, in the usual notation of learning rates: 3e-4, but 0.05."""
     if value == 0.0 or abs(value) >= 0.01:
@@ -68,6 +75,7 @@ def _words(member: Hyperparameters) -> tuple[str, ...]:
         options_label(member) or "default options",
         f"lr {number_label(member.learning_rate)}",
         member.loss,
+        layers_kind_label(member),
         "default discount" if member.discount is None else f"discount {member.discount:.6g}",
     )
 
