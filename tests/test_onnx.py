@@ -212,7 +212,7 @@ def test_without_the_extra_one_sentence_names_it(tmp_path: Path, monkeypatch: py
         ({"gain_0": np.ones(3)}, {}, "gain_0"),
         ({}, {"activation": "swish"}, "the activation swish"),
         ({}, {"kind": "beta"}, "the kind beta"),
-        ({}, {"version": 2}, "version 2"),
+        ({}, {"version": 3}, "version 3"),
     ],
 )
 def test_an_unknown_part_of_a_network_is_refused(arrays: Any, meta: Any, named: str) -> None:
