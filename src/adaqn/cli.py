@@ -158,7 +158,31 @@ def _export(given: argparse.Namespace) -> int:
     _use_one_thread()
     from adaqn import commands
 
-    return commands.export(given.source, best=given.best, output=given.output, force=given.force, **_environment(given))
+    return commands.export(
+        given.source,
+        best=given.best,
+        format=given.format,
+        output=given.output,
+        force=given.force,
+        **_environment(given),
+    )
+
+
+def _push(given: argparse.Namespace) -> int:
+    _use_one_thread()
+    from adaqn import commands
+
+    return commands.push(
+        given.run_dir,
+        given.repo,
+        to=given.to,
+        best=given.best,
+        episodes=given.episodes,
+        seed=given.seed,
+        private=given.private,
+        force=given.force,
+        **_environment(given),
+    )
 
 
 def _environment(given: argparse.Namespace) -> dict[str, Any]:
@@ -291,9 +315,19 @@ _COMMANDS = {
         _report,
     ),
     "export": Command(
-        "write the policy to a file that needs only NumPy to run",
-        _plain("Write the learned policy to a file that needs only NumPy.", flags.EXPORT),
+        "write the policy to a file that needs only NumPy to run, or to an ONNX model",
+        _plain("Write the learned policy to a file that needs only NumPy, or to an ONNX model.", flags.EXPORT),
         _export,
+    ),
+    "push": Command(
+        "publish a run on the Hugging Face Hub: agent, policy, configuration, film, picture and model card",
+        _plain(
+            "Evaluate a run's agent and upload it to the Hugging Face Hub, with its exported policy, configuration, "
+            "picture, film (if `adaqn evaluate --video` recorded one) and a model card. AdaDQN.from_hub loads it. "
+            "Needs a login: `hf auth login`.",
+            flags.PUSH,
+        ),
+        _push,
     ),
     "study": Command("run a table of runs: arms x environments x seeds", _build_study, _study),
     "work": Command(

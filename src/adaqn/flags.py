@@ -126,7 +126,34 @@ EVALUATE = (
 EXPORT = (
     Group(
         None,
-        (_AGENT, _BEST, _output("default: policy.npz in the directory, best_policy.npz with --best"), _FORCE),
+        (
+            _AGENT,
+            _BEST,
+            Flag(
+                "--format",
+                "numpy, or onnx, which needs the extra onnx (default: that of FILE's suffix, .npz or .onnx)",
+                default=None,
+            ),
+            _output("default: policy.npz or policy.onnx in the directory, best_policy with --best"),
+            _FORCE,
+        ),
+    ),
+    _OF_AN_EXISTING_RUN,
+)
+PUSH = (
+    Group(
+        None,
+        (
+            _RUN_DIRECTORY,
+            Flag("repo", "the repository, created if it does not exist: USER/NAME", str, "REPO"),
+            Flag("--to", "write the files to FOLDER instead of uploading them", Path, "FOLDER", None),
+            _BEST,
+            Flag("--episodes", "episodes of the evaluation on the card, 0 for none (default: 10)", int, default=10),
+            Flag("--seed", "random seed of the evaluation (default: 0)", int, default=0),
+            switch("--private", "make a new repository private"),
+            switch("--force", "replace the files of an earlier push"),
+            _TRUST,
+        ),
     ),
     _OF_AN_EXISTING_RUN,
 )

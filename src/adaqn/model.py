@@ -27,6 +27,7 @@ from adaqn.replay.memory import require_room
 from adaqn.runs.config import RunConfig, population_from, read_config
 from adaqn.runs.directory import RunDirectory
 from adaqn.runs.gym_spaces import check_same_spaces, describe_spaces, gym_spaces_from
+from adaqn.runs.hub import MODEL, fetch_agent
 from adaqn.runs.session import Output, RunSession, evaluation_callbacks
 from adaqn.signatures import signature_of
 from adaqn.snapshot import reading, require_plausible_size
@@ -307,6 +308,25 @@ class Model(TrainedPolicy):
             trainer.clock = clock_from(meta["clock"])
         trainer.leave_run()
         return model
+
+    @classmethod
+    def from_hub(
+        cls,
+        repo_id: str | Path,
+        env: EnvironmentLike | EnvironmentOverride | None = None,
+        *,
+        filename: str = MODEL,
+        revision: str | None = None,
+        token: str | bool | None = None,
+        trust_env: bool = False,
+    ) -> Model:
+        """Load an agent that `adaqn push` uploaded to the Hugging Face Hub, which needs the extra `hub`.
+
+        `repo_id` is a repository (`"user/name"`) or a local folder with the same files, `revision` a branch, tag or
+        commit of it, and `token` as in `huggingface_hub`. The downloaded file is checked as in `load` and cannot
+        execute anything; see there for `env` and `trust_env`.
+        """
+        return cls.load(fetch_agent(repo_id, filename, revision, token), env, trust_env=trust_env)
 
 
 def model_class(algo: str) -> type[Model]:

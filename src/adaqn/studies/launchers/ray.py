@@ -13,7 +13,8 @@ from typing import Any
 
 from adaqn.checks import count
 from adaqn.errors import UserError
-from adaqn.studies.launchers import Ending, Job, Options, require_extra, resources_from
+from adaqn.extras import require_extra
+from adaqn.studies.launchers import Ending, Job, Options, resources_from
 from adaqn.studies.processes import PATIENCE, Attempt, cores
 from adaqn.studies.study import RunKey
 
@@ -22,7 +23,7 @@ _FOR_EVER = -1  # times that a task is started again when its node is lost, whic
 
 def open_launcher(options: Options) -> RayLauncher:
     """Connect to the cluster, or start one on this machine."""
-    ray = require_extra("ray", "ray")
+    ray = require_extra("the launcher ray", "ray", "ray")
     jobs = None if options.jobs is None else count("--jobs", options.jobs, low=1)
     started_here = not ray.is_initialized()
     if started_here:
