@@ -15,7 +15,7 @@ import math
 import operator
 import os
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, BinaryIO
 
@@ -24,6 +24,7 @@ from numpy.lib import format as npy
 
 FORMAT = "adaqn-policy"
 VERSION = 2  # networks of convolutions and plain dense layers alone are written as version 1
+NORM_EPSILON = 1e-6  # added to the variance in a layer norm
 
 
 class ExportedPolicy:
@@ -44,7 +45,7 @@ class ExportedPolicy:
         if not all(type(side) is int and side > 0 for side in self.observation_shape):
             raise ValueError(f"observations of shape {self.observation_shape}")
         builder = _Builder(arrays, ACTIVATIONS[meta["activation"]], {"same": True, "valid": False}[meta["padding"]])
-        self._network, shape = builder.sequence(_description(arrays, meta), self.observation_shape)
+        self._network, shape = builder.sequence(described_layers(arrays, meta), self.observation_shape)
         self._decide, outputs = KINDS[meta["kind"]](meta["action"])
         if builder.used != len(arrays) or len(shape) != 1 or outputs not in (None, shape[0]):
             raise ValueError(f"{builder.used} of {len(arrays)} arrays end with {shape} outputs")
@@ -129,7 +130,7 @@ def _read_arrays(file: BinaryIO) -> dict[str, np.ndarray]:
     return arrays
 
 
-def _description(arrays: dict[str, np.ndarray], meta: dict[str, Any]) -> list[dict[str, Any]]:
+def described_layers(arrays: Mapping[str, np.ndarray], meta: dict[str, Any]) -> list[dict[str, Any]]:
     """The layers of a policy; version 1 has only the strides of convolutions, which come before dense layers."""
     if int(meta["version"]) > 1:
         return meta["layers"]
@@ -138,6 +139,11 @@ def _description(arrays: dict[str, np.ndarray], meta: dict[str, Any]) -> list[di
     if not dense:
         raise ValueError(f"{len(arrays)} arrays for {len(convolutions)} convolutions and no dense layer")
     return [*itertools.chain(*convolutions), {"kind": "flatten"}, *dense[:-1]]
+
+
+def layer_kinds(layers: Sequence[dict[str, Any]]) -> set[str]:
+    """All kinds of layers in a description, inside residual blocks too."""
+    return {str(layer["kind"]) for layer in layers}.union(*(layer_kinds(layer.get("layers", ())) for layer in layers))
 
 
 class _Builder:
@@ -224,7 +230,7 @@ def layer_norm(x: np.ndarray, scale: np.ndarray, bias: np.ndarray) -> np.ndarray
     """Normalise every sample to mean 0 and variance 1 over its units, then scale and shift. [B, units]"""
     centred = x - x.mean(axis=-1, keepdims=True)
     variance = np.square(centred).mean(axis=-1, keepdims=True)
-    return centred / np.sqrt(variance + np.float32(1e-6)) * scale + bias
+    return centred / np.sqrt(variance + np.float32(NORM_EPSILON)) * scale + bias
 
 
 def convolve(x: np.ndarray, kernel: np.ndarray, stride: int, same: bool) -> np.ndarray:

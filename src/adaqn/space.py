@@ -278,7 +278,7 @@ class SearchSpace:
         """The member with its numbers clipped to their bounds.
 
         Surplus layers are removed from the end; missing ones are copies of the last layer, or the smallest possible if
-        there is none. If the space has them, a member without a discount or a weight decay of its own gets the smallest,
+        there is none. If the space has them, a member without a discount or a weight decay of its own gets the least,
         and one without a max_grad_norm the largest. Names cannot be clipped: one that is not in the space is an error.
         """
         for name, values in self._categories.items():
