@@ -162,6 +162,20 @@ def test_killed_with_segments_n_steps_and_a_diverged_member(tmp_path: Path) -> N
 
 
 @pytest.mark.thorough
+@pytest.mark.parametrize("env", ["CartPole-v1", "Pendulum-v1"])
+def test_killed_with_normalised_observations(
+    env: str, uninterrupted: Callable[[str, int], Path], tmp_path: Path
+) -> None:
+    whole, run_dir = tmp_path / "whole", tmp_path / "run"
+    assert adaqn(*arguments(env, 3, whole, **{"normalize-observations": "true"})).returncode == 0
+    killed = adaqn(*arguments(env, 3, run_dir, **{"normalize-observations": "true"}), before=["step", "317"])
+    assert killed.returncode == -signal.SIGKILL
+    assert adaqn("resume", str(run_dir), "--quiet").returncode == 0
+    assert exact_contents(run_dir) == exact_contents(whole)
+    assert exact_contents(run_dir)["episodes.csv"] != exact_contents(uninterrupted(env, 3))["episodes.csv"]
+
+
+@pytest.mark.thorough
 def test_killed_again_and_again(uninterrupted: Callable[[str, int], Path], tmp_path: Path) -> None:
     run_dir = tmp_path / "run"
     adaqn(*arguments("LunarLander-v3", 3, run_dir), before=["step", "230"])
