@@ -172,7 +172,7 @@ def test_killed_with_normalised_observations(
     assert killed.returncode == -signal.SIGKILL
     assert adaqn("resume", str(run_dir), "--quiet").returncode == 0
     assert exact_contents(run_dir) == exact_contents(whole)
-    assert exact_contents(run_dir)["episodes.csv"] != exact_contents(uninterrupted(env, 3))["episodes.csv"]
+    assert exact_contents(run_dir)["selection.csv"] != exact_contents(uninterrupted(env, 3))["selection.csv"]
 
 
 @pytest.mark.thorough
