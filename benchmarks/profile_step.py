@@ -41,7 +41,7 @@ def main() -> None:
     pin(given.core)
     os.environ.update(ONE_THREAD)  # before JAX is imported
     if given.kernels:
-        os.environ["XLA_FLAGS"] += " --xla_cpu_enable_xprof_traceme=true"
+        os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_enable_xprof_traceme=true"
     task: Task = given.chosen
     contender: Contender = given.profiled
     with tempfile.TemporaryDirectory() as elsewhere, contextlib.chdir(elsewhere):  # MuJoCo leaves a file of warnings

@@ -9,7 +9,7 @@ import pytest
 
 os.environ["JAX_PLATFORMS"] = "cpu"
 # pytest -n runs a process per core, so more threads in each would only get in each other's way.
-os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+os.environ["PJRT_NPROC"] = "1"
 # (B,) - (B, 1) broadcasts to (B, B) silently; here it is an error.
 os.environ["JAX_NUMPY_RANK_PROMOTION"] = "raise"
 # The programs that one run of the suite compiled are there for the next.

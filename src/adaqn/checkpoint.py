@@ -81,6 +81,15 @@ class CheckpointStore:
         with writing(self._directory):
             self._clean(newest=step)
 
+    def newest_meta(self) -> Json:
+        """What the newest readable checkpoint says beside its arrays, which stay unread; empty if there is none."""
+        for step in reversed(self.steps()):
+            path = self._path(step)
+            with contextlib.suppress(CheckpointError, KeyError, TypeError, ValueError), opened(path) as archive:
+                head, _ = read_head(archive, path, kind="checkpoint")
+                return dict(head["meta"]["snapshot"])
+        return {}
+
     def load(self, replay: Replay | None) -> Snapshot:
         """The newest whole checkpoint; its rows go into the given empty replay, without one they stay."""
         if replay is not None and replay.added:

@@ -99,7 +99,6 @@ commands:
 
 def _build_train(parser: _Parser, arguments: list[str]) -> None:
     """Declare the settings of the algorithm that a file or a flag names, with the file's values as defaults."""
-    _use_one_thread()  # a plug-in may import JAX
     from adaqn import commands
 
     peek = _Parser(prog=parser.prog, add_help=False)
@@ -127,11 +126,11 @@ def _train(given: argparse.Namespace) -> int:
 
 
 def _resume(given: argparse.Namespace) -> int:
-    _use_one_thread()
     from adaqn import commands
 
     return commands.resume(
         given.run_dir,
+        threads=given.threads,
         steps=given.steps,
         stretch_schedules=given.stretch_schedules,
         quiet=given.quiet,
@@ -140,7 +139,6 @@ def _resume(given: argparse.Namespace) -> int:
 
 
 def _evaluate(given: argparse.Namespace) -> int:
-    _use_one_thread()
     from adaqn import commands
 
     return commands.evaluate(
@@ -155,7 +153,6 @@ def _evaluate(given: argparse.Namespace) -> int:
 
 
 def _export(given: argparse.Namespace) -> int:
-    _use_one_thread()
     from adaqn import commands
 
     return commands.export(given.source, best=given.best, output=given.output, force=given.force, **_environment(given))
@@ -275,11 +272,6 @@ def _boolean(text: str) -> bool:
     if text.lower() not in values:
         raise argparse.ArgumentTypeError(f"must be true or false, but got {text!r}")
     return values[text.lower()]
-
-
-def _use_one_thread() -> None:
-    """Let XLA use one thread, before JAX is imported: networks of this size are slower with more."""
-    os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1")
 
 
 def _show_warning(message: Any, *_: Any, **__: Any) -> None:

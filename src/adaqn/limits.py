@@ -24,6 +24,9 @@ N_STEPS = 100_000
 # Trials that one bracket of a search begins with: each is a whole training.
 TRIALS = 100_000
 
+# Threads that XLA computes with; one process has no use for more cores than the largest machines have.
+THREADS = 1_024
+
 _BY_SETTING = {
     "population": MEMBERS,
     "n_envs": ENVIRONMENTS,

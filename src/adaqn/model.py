@@ -6,11 +6,12 @@ import dataclasses
 import inspect
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
 from adaqn.agents.core.population import Scheduled
+from adaqn.agents.core.work import worth_sharing
 from adaqn.agents.protocol import clock_from
 from adaqn.agents.registry import algorithm
 from adaqn.checkpoint import CheckpointStore
@@ -24,6 +25,7 @@ from adaqn.hyperparameters import Hyperparameters
 from adaqn.model_access import replay_for, zip_path
 from adaqn.model_policy import TrainedPolicy
 from adaqn.replay.memory import require_room
+from adaqn.runs.checkpointing import recorded_threads
 from adaqn.runs.config import RunConfig, population_from, read_config
 from adaqn.runs.directory import RunDirectory
 from adaqn.runs.gym_spaces import check_same_spaces, describe_spaces, gym_spaces_from
@@ -32,6 +34,7 @@ from adaqn.signatures import signature_of
 from adaqn.snapshot import reading, require_plausible_size
 from adaqn.space import SearchSpace, named_spaces
 from adaqn.stable_baselines import hyperparameters_from, refuse_foreign, refuse_policy_name, with_hyperparameters
+from adaqn.threads import available_cores, checked_threads, chosen_outside, jax_has_started, use_threads
 from adaqn.training.callbacks import BaseCallback, as_callback
 from adaqn.training.interrupts import pass_on
 from adaqn.training.trainer import Trainer
@@ -69,6 +72,7 @@ class Model(TrainedPolicy):
         base: str | None = None,
         seed: int = 0,
         n_envs: int = 1,
+        threads: int | Literal["auto"] | None = None,
         env_kwargs: Mapping[str, Any] | None = None,
         wrappers: Sequence[Any] = (),
         imports: Sequence[str] = (),
@@ -84,8 +88,10 @@ class Model(TrainedPolicy):
         take the named one that fits the observations if none is given. A `schedule` says what the one member of a DQN
         becomes, and when. `settings` are what all members share, such as `gamma` or
         `buffer_size`; DQN and SAC also take `learning_rate` and `policy_kwargs=dict(net_arch=[64, 64])` for their one
-        kind of member. `base` names the algorithm that RandomSearch and DEHB try, by default `"dqn"`; their further
-        settings are then those of that one.
+        kind of member. `threads` is how many threads XLA computes with; a process has one number, which cannot change
+        once JAX is in use. By default it is what JAX starts with, all cores; "auto" takes all cores for large networks
+        and batches and otherwise one, as the command line does. `base` names the algorithm that RandomSearch and DEHB
+        try, by default `"dqn"`; their further settings are then those of that one.
         """
         prepare_jax()
         chosen = algorithm(self.algo, base)
@@ -104,6 +110,7 @@ class Model(TrainedPolicy):
         shape = self.observation_space.shape
         given = with_hyperparameters(given, changes, lambda: chosen.members(shape)[0])
         self._population = chosen.population(given, self.settings, self.seed, lambda: shape)
+        self._threads = self._choose_threads(threads)  # before the agent makes the first array
         self._space_was_given = given.space is not None
         agent = chosen.make(self.settings, self._population, self.observation_space, self.action_space)
         require_room(agent.memory_needs)  # before anything is allocated
@@ -112,9 +119,30 @@ class Model(TrainedPolicy):
         self._trainer = Trainer(agent, environments, replay, self.settings.batch_size, self.seed, chosen.traits)
         self._predict_rng = np.random.default_rng(self.seed)
 
+    def _choose_threads(self, given: int | Literal["auto"] | None) -> int | None:
+        """Set the number of threads as `__init__` was told to; the answer is the number that the user gave."""
+        if given is None:
+            return None
+        if given != "auto":
+            number = checked_threads(given)
+            use_threads(number)
+            return number
+        if not chosen_outside():
+            shape = self.observation_space.shape or ()
+            use_threads(available_cores() if worth_sharing(self._population, self.settings, shape) else 1)
+        return None
+
     @classmethod
-    def from_config(cls, config: RunConfig, env: EnvironmentLike | EnvironmentOverride | None = None) -> Model:
-        """The agent that a configuration describes, for its environment or for the one given."""
+    def from_config(
+        cls,
+        config: RunConfig,
+        env: EnvironmentLike | EnvironmentOverride | None = None,
+        threads: int | Literal["auto"] | None = None,
+    ) -> Model:
+        """The agent that a configuration describes, for its environment or for the one given.
+
+        The configuration's own number of threads is not looked at: an agent that is only used may have any.
+        """
         source = config.environment(env)
         return model_class(config.algo)(
             source.env,
@@ -124,6 +152,7 @@ class Model(TrainedPolicy):
             base=config.base,
             seed=config.seed,
             n_envs=config.n_envs if source.repeatable else 1,
+            threads=threads,
             env_kwargs=source.kwargs,
             wrappers=source.wrappers,
             imports=source.imports,
@@ -196,6 +225,7 @@ class Model(TrainedPolicy):
         env: EnvironmentLike | EnvironmentOverride | None = None,
         callback: Any = None,
         *,
+        threads: int | None = None,
         steps: int | None = None,
         stretch_schedules: bool = False,
         progress_bar: bool = False,
@@ -209,7 +239,8 @@ class Model(TrainedPolicy):
         `steps` gives the run, finished or not, another end: it goes on until it has taken so many environment steps.
         Schedules that last until the end of the run (ε_b) keep the end they had, so that the run becomes the one that
         is configured with these `steps` and the former ones as `horizon`; with `stretch_schedules` they refer to the
-        new end from here on. About `callback`, `progress_bar` and `console` see `learn`.
+        new end from here on. `threads` are by default as many as the run has had so far, unless JAX is in use with
+        another number already, which a warning then says. About `callback`, `progress_bar` and `console` see `learn`.
         """
         path = Path(run_dir)
         file = RunDirectory.open(path).config
@@ -217,7 +248,9 @@ class Model(TrainedPolicy):
         if not trust_env:
             require_trust(_named_by_file(values, env), str(file), _named_by_user(env))
         given, extends = RunSession.with_end(path, RunConfig.as_given(values, str(file)), steps, stretch_schedules)
-        model = Model.from_config(given, env)
+        if threads is None and not jax_has_started():
+            threads = recorded_threads(CheckpointStore(RunDirectory.open(path).checkpoint)) or given.threads
+        model = Model.from_config(given, env, threads)
         config = dataclasses.replace(given, **model._population._asdict())
         session = RunSession.open(path, config, model._trainer, Output(progress_bar, console), extends)
         callbacks = model._callbacks(callback, config, path)

@@ -16,11 +16,13 @@ from adaqn.checkpoint import CheckpointStore
 from adaqn.errors import CheckpointError, UserError
 from adaqn.exact_file import NOTHING, ExactFile, Written
 from adaqn.files import Json
+from adaqn.limits import THREADS
 from adaqn.runs.config import RunConfig
 from adaqn.runs.directory import EXACT_FILES, RunDirectory
 from adaqn.runs.gym_spaces import check_same_spaces, describe_spaces
 from adaqn.runs.recorders.stopwatch import Stopwatch
 from adaqn.snapshot import Snapshot
+from adaqn.threads import thread_count
 from adaqn.training.callbacks import crossed
 from adaqn.training.observers import Observer
 
@@ -182,14 +184,29 @@ class Checkpointer(Observer["Trainer"]):
 
 
 def platform_facts() -> Json:
-    """What the last bits of a result depend on beside the configuration: XLA divides large products among cores."""
+    """What the last bits of a result depend on beside the configuration: XLA divides large products among threads."""
     versions = {name: metadata.version(name) for name in ("jax", "jaxlib", "numpy", "gymnasium")}
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return {**versions, "machine": platform.machine(), "cores": cores, "XLA_FLAGS": os.environ.get("XLA_FLAGS", "")}
+    flags = os.environ.get("XLA_FLAGS", "")
+    return {**versions, "machine": platform.machine(), "threads": thread_count(), "XLA_FLAGS": flags}
+
+
+def recorded_threads(store: CheckpointStore) -> int | None:
+    """The threads that a run computed with up to its newest checkpoint, if there is one."""
+    threads = _recorded_platform(store.newest_meta()).get("threads")
+    return threads if type(threads) is int and 1 <= threads <= THREADS else None
+
+
+def _recorded_platform(meta: Json) -> Json:
+    """The facts that were recorded with a checkpoint."""
+    facts = meta.get("platform")
+    if not isinstance(facts, dict):
+        return {}
+    # Before threads could be chosen, there was one for each core.
+    return {"threads": facts.get("cores"), **facts}
 
 
 def _warn_of_another_platform(snapshot: Snapshot) -> None:
-    before, now = snapshot.meta.get("platform") or {}, platform_facts()
+    before, now = _recorded_platform(snapshot.meta), platform_facts()
     changed = [
         f"{name} was {before.get(name)!r} and is {value!r}" for name, value in now.items() if before.get(name) != value
     ]

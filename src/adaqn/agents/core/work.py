@@ -1,0 +1,42 @@
+"""How much an update computes at a time, which decides whether more than one thread is worth their coordination."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from adaqn.agents.core.population import Population
+from adaqn.hyperparameters import Hyperparameters
+from adaqn.networks.network import Network
+
+# Multiplications in one product from which a second thread pays; see docs/benchmarks.md for the measurements.
+WORTH_SHARING = 4_000_000
+
+
+def worth_sharing(population: Population, settings: Any, observation_shape: tuple[int, ...]) -> bool:
+    """Whether products of an update are large enough to be divided among threads."""
+    return largest_product(population, settings, observation_shape) >= WORTH_SHARING
+
+
+def largest_product(population: Population, settings: Any, observation_shape: tuple[int, ...]) -> int:
+    """Multiplications in the largest product of matrices of an update: those of a layer for a whole batch."""
+    networks = list(population.members)
+    if not networks and population.space is not None:
+        # What a search tries is not drawn yet: a member from the middle of the space stands for all.
+        networks = [population.space.from_unit(np.full(population.space.dimensions, 0.5))]
+    if (actor := getattr(settings, "actor", None)) is not None:
+        networks.append(actor)
+    return settings.batch_size * max((_largest_layer(network, observation_shape) for network in networks), default=0)
+
+
+def _largest_layer(member: Hyperparameters, observation_shape: tuple[int, ...]) -> int:
+    """Multiplications of the largest layer for one observation."""
+    shape = observation_shape if member.convolutions else (math.prod(observation_shape),)
+    network = Network(member.architecture, shape, outputs=1)
+    convolutions = len(member.convolutions)
+    # A kernel is applied at every pixel of what it makes, the weights of a dense layer once.
+    places = [math.prod(image[:2]) for image in network.images[1:]]
+    kernels = [math.prod(shape) for shape in network.shapes[::2]]
+    return max(size * (places[i] if i < convolutions else 1) for i, size in enumerate(kernels))
