@@ -47,7 +47,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as elsewhere, contextlib.chdir(elsewhere):  # MuJoCo leaves a file of warnings
         env = task.make()
     work = update_flops(task.settings, contender, env)
-    model: Any = build(contender, env, task.settings, task.warmup + given.steps, seed=0)
+    model: Any = build(contender, lambda: env, task.settings, task.warmup + given.steps, seed=0)
     limit = product_rate()  # not before adaqn has set JAX up
     model.learn(task.warmup)
     times = watch(model.trainer)

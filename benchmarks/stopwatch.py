@@ -25,19 +25,29 @@ class Moment(NamedTuple):
 
 
 class Stopwatch:
-    """Notes the time at which chosen steps of an environment are about to be taken.
+    """Notes the time at which chosen steps are about to be taken in the environments that it watches.
 
     When step n + 1 is about to be taken, its action is known, and so every update before it has been made:
-    a library that computes asynchronously has had to wait for it.
+    a library that computes asynchronously has had to wait for it. With several environments in parallel this holds
+    for the steps at which they all have had their turn.
     """
 
-    def __init__(self, env: gym.Env[Any, Any], *steps: int) -> None:
+    def __init__(self, *steps: int) -> None:
         self.taken = 0
         self._awaited = frozenset(steps)
         self._reached: dict[int, Moment] = {}
-        self._step = env.step
+
+    def watch(self, env: gym.Env[Any, Any]) -> gym.Env[Any, Any]:
+        """Count the steps of this environment too."""
+        step = env.step
+
+        def noted_step(action: Any) -> Any:
+            self._note()
+            return step(action)
+
         # Not a wrapper around it: ours keeps single frames only of environments that it can see through.
-        env.step = self._noted_step
+        env.step = noted_step
+        return env
 
     def after(self, step: int) -> Moment:
         """The moment at which that many steps and all updates due by then were done."""
@@ -45,8 +55,7 @@ class Stopwatch:
             raise LookupError(f"step {step} was not followed by another: {self.taken} steps were taken")
         return self._reached[step]
 
-    def _noted_step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+    def _note(self) -> None:
         if self.taken in self._awaited:
             self._reached[self.taken] = Moment.now()
         self.taken += 1
-        return self._step(action)

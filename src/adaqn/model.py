@@ -29,12 +29,20 @@ from adaqn.runs.checkpointing import recorded_threads
 from adaqn.runs.config import RunConfig, population_from, read_config
 from adaqn.runs.directory import RunDirectory
 from adaqn.runs.gym_spaces import check_same_spaces, describe_spaces, gym_spaces_from
+from adaqn.runs.hints import speed_hint
 from adaqn.runs.session import Output, RunSession, evaluation_callbacks
 from adaqn.signatures import signature_of
 from adaqn.snapshot import reading, require_plausible_size
 from adaqn.space import SearchSpace, named_spaces
 from adaqn.stable_baselines import hyperparameters_from, refuse_foreign, refuse_policy_name, with_hyperparameters
-from adaqn.threads import available_cores, checked_threads, chosen_outside, jax_has_started, use_threads
+from adaqn.threads import (
+    available_cores,
+    checked_threads,
+    chosen_outside,
+    jax_has_started,
+    thread_count,
+    use_threads,
+)
 from adaqn.training.callbacks import BaseCallback, as_callback
 from adaqn.training.interrupts import pass_on
 from adaqn.training.trainer import Trainer
@@ -275,13 +283,17 @@ class Model(TrainedPolicy):
             pass_on(trainer.stop_reason or "", trainer.clock.step, session.finished)
 
     def _notes(self) -> tuple[str, ...]:
-        """What was chosen for the user and cannot be seen in the table of the members."""
-        if self._space_was_given or self.space is None:
-            return ()
-        (name,) = (name for name in named_spaces() if SearchSpace.named(name) == self.space)
-        return (
-            f"No space was given: members come from the space '{name}', which fits these observations (see --space).",
-        )
+        """What was chosen for the user and cannot be seen in the table of the members, and what would be faster."""
+        notes: list[str] = []
+        if not self._space_was_given and self.space is not None:
+            (name,) = (name for name in named_spaces() if SearchSpace.named(name) == self.space)
+            notes.append(
+                f"No space was given: members come from the space '{name}', which fits these observations "
+                "(see --space)."
+            )
+        shape = self.observation_space.shape
+        hint = speed_hint(self._population, self.settings, shape, threads=thread_count(), cores=available_cores())
+        return (*notes, *([] if hint is None else [hint]))
 
     @classmethod
     def from_run(

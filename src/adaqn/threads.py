@@ -2,7 +2,8 @@
 
 jaxlib sizes its thread pool by the environment variable PJRT_NPROC, else NPROC, else the cores that the process may
 use. The flags `--xla_cpu_multi_thread_eigen=false` and `intra_op_parallelism_threads=1` have no effect in jaxlib 0.10:
-with both, half of a product's processor time was spent on other threads; with PJRT_NPROC=1 none was.
+with both, half of a product's processor time was spent on other threads; with PJRT_NPROC=1 none was. The pool's threads
+come on top of the one that calls, to which a program with independent kernels may still add the one of the pool.
 """
 
 from __future__ import annotations
