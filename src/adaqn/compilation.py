@@ -21,6 +21,8 @@ try:
 except ImportError:  # not on Windows
     resource = None
 
+PRODUCTS = "eigen"  # which library multiplies matrices, as far as XLA lets us choose; their last digits differ
+
 # With small networks a run takes 1.54 GB of it; of real memory it takes a third.
 LEAST_ADDRESS_SPACE = 1_600_000_000
 
@@ -100,19 +102,29 @@ def transition(function: Callable[..., Any], concurrent: bool = False) -> Callab
 
     `concurrent` is for programs whose kernels are large enough to run side by side on several threads.
     """
-    return jax.jit(function, donate_argnums=0, compiler_options=_scheduling(concurrent))
-
-
-def _scheduling(concurrent: bool) -> dict[str, str] | None:
-    """The order of a program's kernels, which does not change what they compute.
-
-    XLA's usual order is the concurrent one. It hands small kernels to other threads and waits for them: on Lunar Lander
-    with four members 650 to 760 steps/s on two cores, where the order that saves memory had 890 to 1160.
-    """
     if jax.default_backend() != "cpu":
-        return None
+        return jax.jit(function, donate_argnums=0)
+    # The order of the kernels, which does not change what they compute. The concurrent one, which is XLA's own choice,
+    # hands small kernels to other threads and waits for them: on Lunar Lander with four members 650 to 760 steps/s on
+    # two cores, where the order that saves memory had 890 to 1160.
     order = "CONCURRENCY" if concurrent and thread_count() > 1 else "MEMORY"
-    return {"xla_cpu_scheduler_type": f"CPU_SCHEDULER_TYPE_{order}_OPTIMIZED"}
+    options = {"xla_cpu_scheduler_type": f"CPU_SCHEDULER_TYPE_{order}_OPTIMIZED", **_without_ynnpack()}
+    return jax.jit(function, donate_argnums=0, compiler_options=options)
+
+
+@cache
+def _without_ynnpack() -> dict[str, str]:
+    """The option that leaves products and convolutions to Eigen, where this jaxlib has a choice.
+
+    On one thread Atari's convolutions take 7.7 ms for a batch with Eigen and 13.1 with YNNPACK, which jaxlib 0.10
+    prefers, and an update on Lunar Lander with four members 632 µs of processor time instead of 704.
+    """
+    option = {"xla_cpu_experimental_ynn_fusion_type": ""}  # the kinds of operations that YNNPACK gets
+    try:
+        jax.jit(lambda x: x + 1.0, compiler_options=option).lower(0.0).compile()
+    except jax.errors.JaxRuntimeError:  # an older one, which does not know YNNPACK
+        return {}
+    return option
 
 
 def cache_directory() -> Path | None:

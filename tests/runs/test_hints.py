@@ -53,7 +53,7 @@ def test_the_command_line_prints_it_once_and_the_class_only_if_asked(capsys: pyt
 
     settings = ["--learning-starts", "50", "--gradient-steps", "4", "--batch-size", "8", "--grid", "hidden=8"]
     assert main(["train", "--env", "CartPole-v1", "--steps", "60", *settings]) == 0
-    shown = capsys.readouterr().out
+    shown = " ".join(capsys.readouterr().out.split())  # which may be wrapped
     assert shown.count("Hint: ") == 1
     assert "--gradient-steps 1 --batch-size 32." in shown
     agent = AdaDQN("CartPole-v1", SMALL, learning_starts=50, gradient_steps=4, batch_size=8)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from adaqn.checkpoint import CheckpointStore
+from adaqn.compilation import PRODUCTS
 from adaqn.errors import CheckpointError, UserError
 from adaqn.exact_file import NOTHING, ExactFile, Written
 from adaqn.files import Json
@@ -187,7 +188,8 @@ def platform_facts() -> Json:
     """What the last bits of a result depend on beside the configuration: XLA divides large products among threads."""
     versions = {name: metadata.version(name) for name in ("jax", "jaxlib", "numpy", "gymnasium")}
     flags = os.environ.get("XLA_FLAGS", "")
-    return {**versions, "machine": platform.machine(), "threads": thread_count(), "XLA_FLAGS": flags}
+    own = {"threads": thread_count(), "products": PRODUCTS}
+    return {**versions, "machine": platform.machine(), **own, "XLA_FLAGS": flags}
 
 
 def recorded_threads(store: CheckpointStore) -> int | None:
