@@ -11,7 +11,8 @@ from adaqn.agents.core.population import Population
 from adaqn.hyperparameters import Hyperparameters
 from adaqn.networks.network import Network
 
-# Multiplications in one product from which a second thread pays; see docs/benchmarks.md for the measurements.
+# Multiplications in one product from which all cores are used: between the 1.3 million of Lunar Lander with 200 x 200
+# units, which gains nothing from a second thread, and the 16.8 million of SAC with 256 x 256 and a batch of 256.
 WORTH_SHARING = 4_000_000
 
 
