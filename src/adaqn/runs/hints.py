@@ -12,7 +12,8 @@ from adaqn.agents.core.work import worth_sharing
 MANY_WITH_CONVOLUTIONS = 3
 USUAL_TRAIN_FREQ = 4  # of DQN on images
 
-# A small update takes hardly less time than one with a batch that is a few times as large.
+# With 200 x 200 units four updates of 32 transitions took 1.35 ms of processor time, one of 128 took 0.84; eight of 32
+# took 2.7, one of 256 took 1.6.
 MANY_UPDATES = 4
 LARGEST_BATCH = 256
 
@@ -36,8 +37,6 @@ def speed_hint(
         )
     if large and threads == 1 and cores > 1:
         return f"Hint: layers and batches of this size are computed faster with --threads {cores}."
-    if not large and threads > 1:
-        return "Hint: layers and batches of this size are computed faster with --threads 1."
     if not large and updates >= MANY_UPDATES and settings.batch_size * updates <= LARGEST_BATCH:
         return (
             f"Hint: {updates} updates of {settings.batch_size} transitions take longer than one of "
