@@ -259,6 +259,7 @@ class Model(TrainedPolicy):
         if threads is None and not jax_has_started():
             threads = recorded_threads(CheckpointStore(RunDirectory.open(path).checkpoint)) or given.threads
         model = Model.from_config(given, env, threads)
+        model._threads = given.threads  # what it saves is what an uninterrupted run saves
         config = dataclasses.replace(given, **model._population._asdict())
         session = RunSession.open(path, config, model._trainer, Output(progress_bar, console), extends)
         callbacks = model._callbacks(callback, config, path)
