@@ -1,4 +1,4 @@
-"""Processes of their own to measure in: on one core with one thread, or free, as a user starts them."""
+"""Separate processes in which every measurement runs: on one core with one thread, or free, as a user starts them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def cores() -> tuple[int, ...]:
 
 
 def pin(core: int) -> None:
-    """Keep this process on one core, where the system can do that (Linux)."""
+    """Pin this process to one core, on systems that support it (Linux)."""
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {core})
 
@@ -48,16 +48,16 @@ def run_module(
     environ: Mapping[str, str] | None = None,
     placement: Placement = "pinned",
 ) -> subprocess.CompletedProcess[str]:
-    """Run `python -m module`, pinned with one thread for every library; its errors go to our own stderr.
+    """Run `python -m module`, by default with one thread for every library; its stderr is ours.
 
     The module itself chooses its core.
     """
-    # JAX's own cache would make every start a warm one.
+    # JAX's own cache would make every start warm.
     inherited = {name: value for name, value in os.environ.items() if name != "JAX_COMPILATION_CACHE_DIR"}
     threads = ONE_THREAD if placement == "pinned" else _NO_DEVICES
     # The sources beside these benchmarks, whatever is installed.
     found = {"PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "src")))}
-    with tempfile.TemporaryDirectory() as elsewhere:  # MuJoCo leaves a file of its warnings where it runs
+    with tempfile.TemporaryDirectory() as elsewhere:  # MuJoCo writes a log file to the working directory
         return subprocess.run(
             [sys.executable, "-m", module, *arguments],
             cwd=elsewhere,

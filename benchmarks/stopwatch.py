@@ -1,4 +1,4 @@
-"""A clock inside the environment: it runs the same way for every library, whatever callbacks that one has."""
+"""A stopwatch inside the environment, which works the same for every library, whatever its callbacks."""
 
 from __future__ import annotations
 
@@ -9,27 +9,26 @@ import gymnasium as gym
 
 
 class Moment(NamedTuple):
-    """A point in time, on the wall and as this process has lived it."""
+    """A point in time: wall-clock and processor time."""
 
     wall: float
     cpu: float  # processor seconds spent by all threads
 
     @classmethod
     def now(cls) -> Moment:
-        """This moment."""
+        """The current time."""
         return cls(time.perf_counter(), time.process_time())
 
     def cpu_share_since(self, begin: Moment) -> float:
-        """How much of a core this process had since then: less than 1 where others took their turn."""
+        """The share of a core that this process had since `begin`: less than 1 if other processes used it."""
         return (self.cpu - begin.cpu) / (self.wall - begin.wall)
 
 
 class Stopwatch:
-    """Notes the time at which chosen steps are about to be taken in the environments that it watches.
+    """Records the time just before chosen steps of the environments that it watches.
 
-    When step n + 1 is about to be taken, its action is known, and so every update before it has been made:
-    a library that computes asynchronously has had to wait for it. With several environments in parallel this holds
-    for the steps at which they all have had their turn.
+    When step n + 1 is about to be taken, its action is known, so every update before it is complete, even in a library
+    that computes asynchronously. With several environments in parallel this holds for multiples of their number.
     """
 
     def __init__(self, *steps: int) -> None:
@@ -45,12 +44,12 @@ class Stopwatch:
             self._note()
             return step(action)
 
-        # Not a wrapper around it: ours keeps single frames only of environments that it can see through.
+        # Not a wrapper: ours stores single frames only for environments whose wrappers it recognizes.
         env.step = noted_step
         return env
 
     def after(self, step: int) -> Moment:
-        """The moment at which that many steps and all updates due by then were done."""
+        """The time at which this many steps, and all updates due by then, were complete."""
         if step not in self._reached:
             raise LookupError(f"step {step} was not followed by another: {self.taken} steps were taken")
         return self._reached[step]

@@ -1,4 +1,4 @@
-"""From the rounds of `throughput` to the numbers that are reported."""
+"""Summary of the rounds of `throughput` into the reported numbers."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from statistics import median
 from benchmarks.contenders import Contender, Layers
 from benchmarks.isolation import Placement
 
-BUSY = 0.95  # a share of the core below which a measurement says more about its neighbours
+BUSY = 0.95  # share of the core below which a measurement is dominated by other processes
 
-RateRounds = dict[str, list[dict[str, float]]]  # by contender, one measurement for each round
+RateRounds = dict[str, list[dict[str, float]]]  # by contender, one measurement per round
 LatencyRounds = dict[str, tuple[list[dict[str, float]], list[dict[str, float]]]]  # cold and warm
 
 
@@ -27,16 +27,16 @@ class RateRow:
     space: str | None
     steps_per_second: float  # median of the rounds
     rounds: tuple[float, ...]  # steps per second in each
-    ratio_to_sb3: float | None  # median of the rounds' ratios; None where that peer was not measured
+    ratio_to_sb3: float | None  # median of the rounds' ratios; None if that peer was not measured
     ratio_to_sbx: float | None
     cpu_ms_per_step: float  # processor time of all threads
     peak_rss_mb: float
-    lowest_cpu_share: float  # over the rounds; of a pinned process well below 1 means that the machine was busy
+    lowest_cpu_share: float  # over the rounds; well below 1 for a pinned process if others used the core
 
 
 @dataclass(frozen=True)
 class LatencyRow:
-    """How long a user of one contender waits, in seconds."""
+    """Start-up times of one contender, in seconds."""
 
     name: str
     import_seconds: float
@@ -47,15 +47,15 @@ class LatencyRow:
 
 @dataclass(frozen=True)
 class RateTable:
-    """What was measured in one placement."""
+    """All numbers measured in one placement."""
 
     rates: tuple[RateRow, ...]
     base_members: int
-    further_member_share: dict[str, float]  # cost of the K-th equal member, as a share of the step with the base's
+    further_member_share: dict[str, float]  # cost of the K-th equal member, as a share of the step with `base_members`
 
 
 def rate_table(contenders: Sequence[Contender], rates: RateRounds, base: int = 1) -> RateTable:
-    """The medians over the rounds; `base` is how many equal members the others are further to."""
+    """The medians over the rounds; `base` is the number of equal members that further ones are compared with."""
     speeds = {name: [found["steps_per_second"] for found in rounds] for name, rounds in rates.items()}
     rows = tuple(
         RateRow(
@@ -91,10 +91,10 @@ def latency_rows(latencies: LatencyRounds) -> tuple[LatencyRow, ...]:
 
 
 def further_member_share(speeds: dict[str, list[float]], base: int) -> dict[str, float]:
-    """What the K-th equal member adds to the time of a step, as a share of the time of a step with the base's.
+    """Time that the K-th equal member adds to a step, as a share of the time of a step with `base` members.
 
-    Compared within each round, then the median over them. Where not every number was measured, "4-5" is the mean of
-    the fourth and the fifth.
+    The median of the shares within each round. If not every number of members was measured, "4-5" is the mean of the
+    fourth and the fifth.
     """
     alone = speeds.get(f"adaqn-k{base}")
     if not alone:

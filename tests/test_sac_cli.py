@@ -1,4 +1,4 @@
-"""The SAC family on the command line, in this process."""
+"""Tests of the SAC family on the command line, in this process."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_train_writes_a_run_that_can_be_repeated_and_evaluated(
     lines = (run_dir / "selection.csv").read_text().splitlines()
     assert lines[0] == "step,target,loss_0,loss_1,acted_0,acted_1,selected_0,selected_1"
     assert [line.split(",")[0] for line in lines[1:]] == ["100", "150"]
-    # Of two members, both are always the pair.
+    # With two members, the pair always consists of both.
     assert all(line.endswith(",1.0,1.0,1.0,1.0") for line in lines[1:])
     if algo != "adasac":
         return
@@ -68,7 +68,7 @@ def test_train_writes_a_run_that_can_be_repeated_and_evaluated(
         (["--algo", "sac", "--actor-hidden", "8y8"], "such as 25x25, but got '8y8'"),
         (["--algo", "sac", "--actor-activation", "rellu"], "did you mean 'relu'?"),
         (["--algo", "sac", "--exploration-steps", "5"], "unknown argument '--exploration-steps'"),
-        (["--algo", "randsac", "--selection", "lowest"], "the one with selection='random'"),
+        (["--algo", "randsac", "--selection", "lowest"], "always uses selection='random'"),
         (["--algo", "sac", "--steps", "50"], "would never learn, because learning_starts is 50"),
     ],
     ids=lambda value: value if isinstance(value, str) else None,

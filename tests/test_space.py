@@ -1,4 +1,4 @@
-"""Search spaces: the paper's, those of a user, what is drawn from them, and what a user is told about a mistake."""
+"""Tests of search spaces: the paper's, a user's, sampling from them, and error messages."""
 
 from __future__ import annotations
 
@@ -50,12 +50,15 @@ SPACES = st.builds(
         ConvolutionLayers, layers=bounds(0, 3), channels=bounds(1, 64), kernel=bounds(1, 8), stride=bounds(1, 5)
     ),
     fixed=st.sampled_from([Hyperparameters(), Hyperparameters(discount=0.5)]),
+) | st.builds(
+    SearchSpace,
+    discount=st.lists(st.floats(0.0, 1.0), min_size=2, max_size=2).map(sorted),
 )
 SEEDS = st.integers(0, 2**32 - 1)
 
 
 def random_member(rng: np.random.Generator) -> Hyperparameters:
-    """A member that knows of no space."""
+    """A member that belongs to no space."""
     return Hyperparameters(
         activation=str(rng.choice(ACTIVATIONS)),
         optimizer=str(rng.choice(OPTIMIZERS)),
@@ -203,7 +206,7 @@ def test_draws_are_uniform() -> None:
 def test_draws_depend_on_the_generator_alone() -> None:
     global_state = np.random.get_state()[1].tolist()  # type: ignore[index, union-attr]
     first, again, other = (np.random.default_rng(seed) for seed in (3, 3, 4))
-    fresh = SearchSpace.named("images")  # with a ConfigSpace object of its own
+    fresh = SearchSpace.named("images")  # with a separate ConfigSpace object
     fresh.configuration_space.seed(123)
     drawn = [IMAGES.sample(first) for _ in range(20)]
     assert drawn == [fresh.sample(again) for _ in range(20)]
@@ -229,7 +232,7 @@ def test_what_is_drawn_is_in_the_space(space: SearchSpace, seed: int) -> None:
     for member in (space.sample(rng), space.from_unit(corner)):
         assert space.contains(member)
         assert space.clip(member) == member
-        assert member.discount == space.fixed.discount
+        assert space.discount is not None or member.discount == space.fixed.discount
 
 
 @settings(max_examples=30, deadline=None)
@@ -292,7 +295,7 @@ def test_only_what_the_space_does_not_vary_is_fixed() -> None:
         ({"convolutions": (Convolution(4, 2, 1), Convolution(5, 3, 2))}, False),
         ({"convolutions": (Convolution(4, 1, 1),)}, False),
         ({"convolutions": (Convolution(4, 2, 3),)}, False),
-        ({"discount": 0.1, "optimizer_options": ()}, True),  # not the space's to say
+        ({"discount": 0.1, "optimizer_options": ()}, True),  # not part of the space
     ],
 )
 def test_contains(change: dict[str, Any], inside: bool) -> None:
@@ -353,13 +356,13 @@ def test_a_space_is_given_as_itself_by_name_as_a_file_or_as_values(tmp_path: Pat
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ([], "a search space is a mapping"),
+        ([], "a search space must be a mapping"),
         ({"activations": ["relu"]}, r"unknown entry of a search space 'activations'; did you mean 'activation'\?"),
         ({"activation": ["rleu"]}, r"unknown activation 'rleu'; did you mean 'relu'\?"),
         ({"activation": []}, "activation in a search space must be a list of at least one name, but got \\[\\]"),
         ({"activation": {"relu": 1}}, "must be a list of at least one name"),
         ({"optimizer": 3}, "optimizer in a search space must be a list"),
-        ({"loss": ["l1", "l2", "l1"]}, "every loss in a search space is named once, but 'l1' is there twice"),
+        ({"loss": ["l1", "l2", "l1"]}, "every loss in a search space must be listed once, but 'l1' is listed twice"),
         ({"learning_rate": [1e-2, 1e-3]}, "bounds of learning_rate must be in ascending order"),
         ({"learning_rate": [0, 1e-3]}, "learning_rate must be a finite number of at least 1e-12, but got 0"),
         ({"learning_rate": [1e-4, 1e-3, 1e-2]}, "learning_rate in a search space must be a lower and an upper bound"),
@@ -372,10 +375,13 @@ def test_a_space_is_given_as_itself_by_name_as_a_file_or_as_values(tmp_path: Pat
         ({"hidden": {"neurons": [1.5, 2]}}, "hidden.neurons must be a whole number"),
         ({"convolutions": {"kernel": True}}, "convolutions.kernel must be a finite number"),
         ({"convolutions": {"strides": 2}}, r"unknown bound of convolutions 'strides'; did you mean 'stride'\?"),
-        ({"fixed": {"loss": "l1"}}, "loss cannot be fixed, because the space says what it may be"),
+        ({"fixed": {"loss": "l1"}}, "loss cannot be fixed, because the space varies it"),
         ({"fixed": {"discuont": 0.9}}, r"unknown hyperparameter 'discuont'; did you mean 'discount'\?"),
         ({"fixed": 0.9}, "fixed in a search space must be a mapping"),
-        ({"fixed": {"optimizer_options": {"eps": 1e-4}}}, "only where the search space has one optimizer.* it has 24"),
+        (
+            {"fixed": {"optimizer_options": {"eps": 1e-4}}},
+            "only if the search space has a single optimizer.* it has 24",
+        ),
         ({"base": "pixels"}, "unknown search space 'pixels'"),
     ],
 )
@@ -391,3 +397,42 @@ def test_importing_the_module_imports_neither_configspace_nor_jax() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
+
+
+def test_discounts_are_sampled_uniformly_where_the_space_has_them() -> None:
+    space = SearchSpace(discount=(0.985, 0.995))
+    assert space.dimensions == SearchSpace().dimensions + 1
+    rng = np.random.default_rng(0)
+    found = np.array([space.sample(rng).discount for _ in range(1_000)], float)
+    assert found.min() >= 0.985 and found.max() <= 0.995
+    # The mean and the deviation of a uniform distribution, within four standard errors.
+    assert abs(found.mean() - 0.99) < 4 * 0.01 / np.sqrt(12 * 1_000)
+    assert abs(found.std() - 0.01 / np.sqrt(12)) < 2e-4
+    assert SearchSpace.from_dict(space.to_dict()) == space
+    assert SearchSpace.from_dict({"base": "vectors", "discount": [0.9, 0.95]}).discount == (0.9, 0.95)
+    assert all(SearchSpace.named(name).discount is None for name in named_spaces())
+    assert "discount" not in SearchSpace().to_dict()
+
+
+def test_a_member_without_a_discount_is_not_in_a_space_with_discounts() -> None:
+    space = SearchSpace(discount=(0.9, 0.95))
+    assert not space.contains(Hyperparameters()) and space.clip(Hyperparameters()).discount == 0.9
+    assert space.contains(Hyperparameters(discount=0.92)) and not space.contains(Hyperparameters(discount=0.96))
+    assert space.largest().discount == 0.9
+    assert SearchSpace().contains(Hyperparameters(discount=0.96))
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"discount": [0.9, 1.1]}, "discount must be a finite number between 0 and 1, but got 1.1"),
+        ({"discount": [0.9]}, r"discount in a search space must be a lower and an upper bound, but got \[0.9\]"),
+        (
+            {"discount": [0.9, 0.95], "fixed": {"discount": 0.9}},
+            "discount cannot be fixed, because the space varies it",
+        ),
+    ],
+)
+def test_discounts_that_cannot_be_are_refused(given: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(UserError, match=sentence):
+        SearchSpace.from_dict(given)

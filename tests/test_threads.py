@@ -163,12 +163,11 @@ def test_a_number_that_was_given_is_in_the_configuration(tmp_path: Path, capsys:
     assert not (tmp_path / "other").exists()
 
 
-@pytest.mark.parametrize("fact", ["threads", "cores"])  # cores: in checkpoints from before threads could be chosen
 def test_a_run_that_goes_on_with_other_threads_says_so(
-    fact: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = tmp_path / "run"
-    facts = {name: value for name, value in platform_facts().items() if name != "threads"} | {fact: 6}
+    facts = platform_facts() | {"threads": 6}
     with monkeypatch.context() as patch:
         patch.setattr("adaqn.runs.checkpointing.platform_facts", lambda: facts)
         assert main([*TRAIN, "--run-dir", str(run), "--quiet"]) == 0
@@ -176,7 +175,7 @@ def test_a_run_that_goes_on_with_other_threads_says_so(
     with warnings.catch_warnings():
         warnings.simplefilter("default")  # as outside the suite, where none is an error
         assert main(["resume", str(run), "--steps", "80", "--quiet"]) == 0
-    assert "in the last digits than without the interruption: threads was 6 and is 1\n" in capsys.readouterr().err
+    assert "in the last digits from an uninterrupted one: threads was 6 and is 1\n" in capsys.readouterr().err
     # Its newest checkpoint is now one with the suite's number.
     assert main(["resume", str(run), "--steps", "100", "--quiet", "--threads", "1"]) == 0
     assert capsys.readouterr().err == ""

@@ -1,4 +1,4 @@
-"""When a run is checkpointed, and how it goes on from a checkpoint together with its exact files."""
+"""When checkpoints of a run are saved, and how the run and its exact files continue from one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from adaqn.checkpoint import CheckpointStore
-from adaqn.compilation import PRODUCTS
 from adaqn.errors import CheckpointError, UserError
 from adaqn.exact_file import NOTHING, ExactFile, Written
 from adaqn.files import Json
@@ -31,13 +30,17 @@ if TYPE_CHECKING:
     from adaqn.training.trainer import Trainer
 
 
+# Raised whenever compiled programs come to compute the same in another order, so that the last bits of a run differ.
+ARITHMETIC = 2
+
+
 class Checkpointer(Observer["Trainer"]):
     """Saves at the start, every `interval` environment steps, when interrupted and at the last step.
 
-    It saves all that a run is, and so it needs the trainer and not only a view of it.
-    It must come after all observers that write the exact files, so that a checkpoint finds their lines. A checkpoint
-    vouches for all exact files of the run directory: it is refused when one of them was moved, removed, replaced or
-    changed, and a run is resumed only if each still begins with what was written when the checkpoint was made.
+    It saves the complete state of a run, so it needs the trainer and not only a view of it. It must come after all
+    observers that write exact files, so that a checkpoint includes their lines. A checkpoint covers all exact files of
+    the run directory: none is saved if one of these files was moved, removed, replaced or changed, and a run is resumed
+    only if each file still begins with what it contained when the checkpoint was saved.
     """
 
     def __init__(
@@ -52,33 +55,33 @@ class Checkpointer(Observer["Trainer"]):
         self._store = store
         self._interval = interval
         self._directory = directory
-        self._files: dict[str, ExactFile] = {}  # by name; also of a former process, if nobody writes it now
+        self._files: dict[str, ExactFile] = {}  # by name; also files of a previous process that no observer writes now
         self._written_by_observers: set[str] = set()
         self._stopwatch = stopwatch or Stopwatch()
         self._config = config
-        self._seen = 0  # the last step that was looked at
-        self._saved: int | None = None  # the last step that was saved
+        self._seen = 0  # step of the last call
+        self._saved: int | None = None  # step of the last checkpoint
         self.include(files)
 
     def include(self, files: Sequence[ExactFile]) -> None:
-        """Vouch for these too, as far as they are exact files of this run; each may have one writer."""
+        """Cover these files too, if they are exact files of this run; each must have a single writer."""
         for file in files:
             name = file.path.name
             if name not in EXACT_FILES or not self._directory.holds(file.path) or self._files.get(name) is file:
                 continue
             if name in self._written_by_observers:
                 raise UserError(
-                    f"{file.path} would be written by two at a time: give the EvalCallback another log_path or log_name"
+                    f"{file.path} would have two writers: give the EvalCallback another log_path or log_name"
                 )
             self._written_by_observers.add(name)
             self._files[name] = file
 
     def restore(self, trainer: Trainer, accept: Callable[[], None] = lambda: None, finished: bool = False) -> bool:
-        """Put a fresh trainer and the files where the newest whole checkpoint stood.
+        """Restore a new trainer and the files from the newest intact checkpoint.
 
-        The answer is False for a run that was killed before its first checkpoint: it begins anew. All is checked
-        before `accept` is called, and nothing is written here: a file is cut to where the checkpoint found it when the
-        run first writes to it. The files of a finished run stay as they are.
+        Returns False for a run that was killed before its first checkpoint: it starts from the beginning. Everything
+        is checked before `accept` is called, and nothing is written here: each file is truncated to its length at the
+        checkpoint when the run first writes to it. The files of a finished run are left unchanged.
         """
         if not self._store.steps() and all(_lines(self._directory.path / name) <= 1 for name in EXACT_FILES):
             accept()
@@ -89,8 +92,9 @@ class Checkpointer(Observer["Trainer"]):
         self._check_config(snapshot)
         check_same_spaces("the checkpoint", snapshot.meta.get("spaces"), _spaces(trainer))
         if not finished:
+            _require_same_arithmetic(snapshot)
             self._resume_files(_written(snapshot))
-        _warn_of_another_platform(snapshot)
+            _warn_of_another_platform(snapshot)
         trainer.restore(snapshot)
         self._stopwatch.set(float(snapshot.meta.get("elapsed", 0.0)))
         self._saved = trainer.clock.step
@@ -99,7 +103,7 @@ class Checkpointer(Observer["Trainer"]):
 
     def _resume_files(self, written: dict[str, Written]) -> None:
         if missing := [name for name in self._files if name not in written]:
-            raise CheckpointError(f"the checkpoint does not say what was in {', '.join(missing)}")
+            raise CheckpointError(f"the checkpoint has no record of the content of {', '.join(missing)}")
         for name, content in written.items():
             file = self._files.setdefault(name, ExactFile(self._directory.path / name))
             file.resume(content)
@@ -110,43 +114,43 @@ class Checkpointer(Observer["Trainer"]):
         if changed := self._config.differences(snapshot.meta.get("config") or {}, int(snapshot.meta.get("step", 0))):
             raise CheckpointError(
                 f"config.yaml was changed after the checkpoint was written ({', '.join(changed)}); "
-                "put it back to resume (`adaqn resume --steps` gives a run another end), or train it as a new run"
+                "restore it to resume (`adaqn resume --steps` changes the end of a run), or train it as a new run"
             )
 
     def on_start(self, trainer: Trainer) -> None:
-        """Save a run that is new."""
+        """Save the first checkpoint of a new run."""
         self._seen = trainer.clock.step
         if not self._store.steps():
             self._save(trainer)
 
     def on_step(self, trainer: Trainer) -> None:
-        """Save if it is time."""
+        """Save every `interval` steps."""
         step = trainer.clock.step
         if crossed(self._interval, self._seen, step):
             self._save(trainer)
         self._seen = step
 
     def on_last_step(self, trainer: Trainer) -> None:
-        """Save the run as it is before its last updates, from where it can be extended.
+        """Save the run before its last updates, so that it can be extended exactly.
 
-        A longer run makes the last of these updates and its next action in one program.
+        A longer run performs the last of these updates and its next action in one compiled program.
         """
         self._save(trainer)
 
     def on_finish(self, trainer: Trainer) -> None:
-        """Save the end, when the last updates have been made, for those who use the agent."""
+        """Save the agent after its last updates, for use after training."""
         snapshot = trainer.snapshot()
         meta = snapshot.meta | {"spaces": _spaces(trainer)}
         self._store.save_end(trainer.clock.step, Snapshot(snapshot.arrays, meta))
 
     def on_close(self, trainer: Trainer) -> None:
-        """Save a run that was interrupted.
+        """Save an interrupted run.
 
-        While an error is on its way out, something may be half done: then the last checkpoint stays.
+        After an error the state may be incomplete, so the last checkpoint is kept.
         """
         interrupted = trainer.interrupted and sys.exc_info()[0] is None
         try:
-            # What is saved at a step is what was before all that is due for it, and some of that may be done since.
+            # A checkpoint of this step was saved before its due operations, some of which may have been done since.
             if interrupted and (self._saved != trainer.clock.step or trainer.pending):
                 self._save(trainer)
         finally:
@@ -165,7 +169,7 @@ class Checkpointer(Observer["Trainer"]):
             "elapsed": self._stopwatch.elapsed,
             "config": config,
         }
-        meta |= {"spaces": _spaces(trainer), "platform": platform_facts()}
+        meta |= {"spaces": _spaces(trainer), "platform": platform_facts(), "arithmetic": ARITHMETIC}
         self._store.save(trainer.clock.step, Snapshot(snapshot.arrays, meta), trainer.replay)
         self._saved = trainer.clock.step
 
@@ -173,48 +177,49 @@ class Checkpointer(Observer["Trainer"]):
         try:
             file.sync()
         except CheckpointError as error:
-            kept, where = "no checkpoint was written yet", shlex.quote(str(self._directory.path))
+            kept, where = "no checkpoint has been saved yet", shlex.quote(str(self._directory.path))
             if not (self._directory.path.is_dir() if self._config is None else self._directory.config.is_file()):
                 kept = f"the run directory {where} is gone"
             elif self._saved is not None:
                 kept = (
-                    f"the checkpoint of step {self._saved} is kept: put the file back as it was, and "
-                    f"`adaqn resume {where}` goes on from there"
+                    f"the checkpoint of step {self._saved} is kept: restore the file, and "
+                    f"`adaqn resume {where}` continues from there"
                 )
             raise CheckpointError(f"{error}; {kept}") from error
 
 
 def platform_facts() -> Json:
-    """What the last bits of a result depend on beside the configuration: XLA divides large products among threads."""
+    """What the last bits of results depend on besides the configuration: XLA splits large products among threads."""
     versions = {name: metadata.version(name) for name in ("jax", "jaxlib", "numpy", "gymnasium")}
     flags = os.environ.get("XLA_FLAGS", "")
-    own = {"threads": thread_count(), "products": PRODUCTS}
-    return {**versions, "machine": platform.machine(), **own, "XLA_FLAGS": flags}
+    return {**versions, "machine": platform.machine(), "threads": thread_count(), "XLA_FLAGS": flags}
 
 
 def recorded_threads(store: CheckpointStore) -> int | None:
-    """The threads that a run computed with up to its newest checkpoint, if there is one."""
-    threads = _recorded_platform(store.newest_meta()).get("threads")
+    """The number of XLA threads that the newest checkpoint was computed with, if there is one."""
+    facts = store.newest_meta().get("platform")
+    threads = facts.get("threads") if isinstance(facts, dict) else None
     return threads if type(threads) is int and 1 <= threads <= THREADS else None
 
 
-def _recorded_platform(meta: Json) -> Json:
-    """The facts that were recorded with a checkpoint."""
-    facts = meta.get("platform")
-    if not isinstance(facts, dict):
-        return {}
-    # Before threads could be chosen, there was one for each core.
-    return {"threads": facts.get("cores"), **facts}
+def _require_same_arithmetic(snapshot: Snapshot) -> None:
+    before = snapshot.meta.get("arithmetic")
+    if before != ARITHMETIC:
+        raise CheckpointError(
+            f"the checkpoint is of another version of adaqn, whose programs round differently (number {before}, here "
+            f"{ARITHMETIC}), so the run cannot go on as it would have: finish it with the version that began it, or "
+            "train it as a new run"
+        )
 
 
 def _warn_of_another_platform(snapshot: Snapshot) -> None:
-    before, now = _recorded_platform(snapshot.meta), platform_facts()
+    before, now = snapshot.meta.get("platform") or {}, platform_facts()
     changed = [
         f"{name} was {before.get(name)!r} and is {value!r}" for name, value in now.items() if before.get(name) != value
     ]
     if changed:
         warnings.warn(
-            f"the run may go on differently in the last digits than without the interruption: {', '.join(changed)}",
+            f"the resumed run may differ in the last digits from an uninterrupted one: {', '.join(changed)}",
             RuntimeWarning,
             stacklevel=3,
         )
@@ -229,7 +234,7 @@ def _lines(path: Path) -> int:
 
 
 def _written(snapshot: Snapshot) -> dict[str, Written]:
-    """What the checkpoint vouches for, by name; one from elsewhere could name files that are not a run's."""
+    """The files that the checkpoint covers, by name; a foreign checkpoint could name files that are not a run's."""
     try:
         files = {str(name): Written(**content) for name, content in snapshot.meta["files"].items()}
         sound = all(type(content.size) is int and content.size >= 0 for content in files.values())
@@ -237,6 +242,6 @@ def _written(snapshot: Snapshot) -> dict[str, Written]:
         files, sound = {}, False
     if not sound or not files.keys() <= set(EXACT_FILES):
         raise CheckpointError(
-            f"the checkpoint does not say what was in the files of the run, but {snapshot.meta.get('files')!r}"
+            f"the checkpoint has no record of the content of the run's files, but {snapshot.meta.get('files')!r}"
         )
     return files

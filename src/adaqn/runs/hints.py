@@ -1,4 +1,4 @@
-"""One line for the header of a run whose settings make it slow, naming the faster ones."""
+"""A hint in the header of a run whose settings make it slow, naming faster ones."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from adaqn.agents.core.population import Population
 from adaqn.agents.core.work import worth_sharing
 
 # An update of one member with Atari's convolutions takes as long as many steps of the game, and each further member
-# takes nearly as long again.
+# nearly as long again.
 MANY_WITH_CONVOLUTIONS = 3
 USUAL_TRAIN_FREQ = 4  # of DQN on images
 
@@ -26,7 +26,7 @@ def speed_hint(
     threads: int,
     cores: int,
 ) -> str | None:
-    """What would make a run faster, if its settings or its number of threads make it slow; the weightiest thing."""
+    """The most effective change of settings or threads for a slow run, as a sentence; None if there is none."""
     large = worth_sharing(population, settings, observation_shape)
     with_convolutions = sum(bool(member.convolutions) for member in population.members)
     updates = getattr(settings, "gradient_steps", 1)

@@ -1,6 +1,8 @@
-"""What DQN and SEARL share: members that are Q functions of discrete actions, and a snapshot of them as target."""
+"""The base class of DQN and SEARL: Q-functions of discrete actions, with a snapshot of them as target."""
 
 from __future__ import annotations
+
+from typing import Protocol
 
 import gymnasium
 import jax
@@ -13,13 +15,14 @@ from adaqn.agents.core.q_learning import ValueState, snapshot
 from adaqn.agents.core.record import MemberRecord
 from adaqn.agents.core.settings import Settings
 from adaqn.agents.protocol import PolicyWeights
+from adaqn.ensemble import Ensemble, EnsembleParameters, EnsembleState
 from adaqn.envs.gym_spaces import observation_scale, require_discrete_actions, require_observations
 from adaqn.hyperparameters import Hyperparameters
 from adaqn.selection.draws import initial_selection
 
 
 class ValueAgent(EnsembleAgent[ValueState, Programs]):
-    """The part that does not depend on when members learn, and from whose target."""
+    """The part that is independent of when members learn and of which target they use."""
 
     def __init__(
         self,
@@ -36,7 +39,7 @@ class ValueAgent(EnsembleAgent[ValueState, Programs]):
         self._mixture = mixture
 
     def start(self, members: tuple[Hyperparameters, ...], seed: int) -> ValueState:
-        """Members with fresh weights, and the first of them as target (line 1 of Algorithm 1)."""
+        """Initialize the members, with the first one as target member (line 1 of Algorithm 1)."""
         ensemble = self.ensemble_of(members)
         state = ensemble.init(members, np.random.default_rng(seed))
         return ValueState(
@@ -49,17 +52,34 @@ class ValueAgent(EnsembleAgent[ValueState, Programs]):
         )
 
     def inherited(self, learning: ValueState, heirs: Inheritance, rng: np.random.Generator) -> ValueState:
-        """Online networks and the snapshot of the next members."""
+        """Replace the online networks and the snapshot by those of the next members."""
         members = heirs.new.join(next_members(rng, heirs.old.split(learning.ensemble), heirs))
         return learning._replace(ensemble=members, target=snapshot(heirs.new.parameters(members)))
 
     def policy_weights(self, state: AgentState[ValueState]) -> PolicyWeights:
         """The target member's online network, or its snapshot if it has diverged since."""
-        ensemble, member = self.ensemble_of(state.members), self.target_member(state)
-        online = ensemble.member(ensemble.parameters(state.learning.ensemble), member)
-        network = ensemble.network(member)
-        # Parameters can be finite and yet too large to compute with, which shows only in what comes out.
-        outputs = network.apply(network.unravel(online), jnp.ones((1, *network.observation_shape)))
-        sound = jnp.isfinite(online).all() & jnp.isfinite(outputs).all()
-        parameters = online if sound else ensemble.member(state.learning.target, member)
-        return PolicyWeights("greedy", network, np.array(parameters), state.members[member])
+        member, ensemble = self.target_member(state), self.ensemble_of(state.members)
+        return greedy_weights(ensemble, member, state.learning, state.members[member])
+
+
+class _WithSnapshot(Protocol):
+    """A learning state with a snapshot of the members."""
+
+    @property
+    def ensemble(self) -> EnsembleState: ...
+
+    @property
+    def target(self) -> EnsembleParameters: ...
+
+
+def greedy_weights(
+    ensemble: Ensemble, member: int, learning: _WithSnapshot, hyperparameters: Hyperparameters
+) -> PolicyWeights:
+    """A member's online network as a greedy policy, or its snapshot if it has diverged since."""
+    online = ensemble.member(ensemble.parameters(learning.ensemble), member)
+    network = ensemble.network(member)
+    # Parameters can be finite but so large that values overflow, which only the outputs reveal.
+    outputs = network.apply(network.unravel(online), jnp.ones((1, *network.observation_shape)))
+    sound = jnp.isfinite(online).all() & jnp.isfinite(outputs).all()
+    parameters = online if sound else ensemble.member(learning.target, member)
+    return PolicyWeights("greedy", network, np.array(parameters), hyperparameters)

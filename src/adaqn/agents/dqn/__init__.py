@@ -1,26 +1,18 @@
-"""AdaDQN (Algorithm 1), its ablations and DQN: their names, and the members of each where none are given."""
+"""AdaDQN (Algorithm 1), its ablations and DQN: their names and default members."""
 
 from __future__ import annotations
 
-from adaqn.agents.dqn.settings import DQNSettings, PlainDQNSettings
+from adaqn.agents.core.default_member import LARGE_IMAGE, SMALL_IMAGE, default_member
+from adaqn.agents.core.value_settings import PlainDQNSettings
+from adaqn.agents.dqn.settings import DQNSettings
 from adaqn.agents.registry import Algorithm, agent_class
-from adaqn.hyperparameters import Convolution, Hyperparameters, grid
+from adaqn.hyperparameters import Hyperparameters, grid
 
-LARGE_IMAGE = (Convolution(32, 8, 4), Convolution(64, 4, 2), Convolution(64, 3, 1))
-SMALL_IMAGE = (Convolution(16, 3, 1),)
-
-
-def default_member(observation_shape: tuple[int, ...]) -> Hyperparameters:
-    """What a DQN has by default: for images a network that is common for their size."""
-    if len(observation_shape) != 3:
-        return Hyperparameters()
-    if min(observation_shape[:2]) >= 36:
-        return Hyperparameters(convolutions=LARGE_IMAGE, hidden=(512,), learning_rate=1e-4)
-    return Hyperparameters(convolutions=SMALL_IMAGE, hidden=(128,), learning_rate=3e-4)
+__all__ = ["ALGORITHMS", "LARGE_IMAGE", "SMALL_IMAGE", "default_member", "default_members"]
 
 
 def default_members(observation_shape: tuple[int, ...]) -> tuple[Hyperparameters, ...]:
-    """What an ensemble has by default."""
+    """The default members of an ensemble."""
     if len(observation_shape) != 3:
         return grid(hidden=[(64, 64), (256, 256)], learning_rate=[3e-4, 1e-3])
     return grid(default_member(observation_shape), learning_rate=[1e-4, 3e-4, 1e-3])

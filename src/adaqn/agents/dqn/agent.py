@@ -26,7 +26,7 @@ State = AgentState[ValueState]
 
 
 class DQNAgent(ValueAgent[DQNPrograms]):
-    """Algorithm 1 as the loop sees it."""
+    """AdaDQN (Algorithm 1) as an agent of the training loop."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class DQNAgent(ValueAgent[DQNPrograms]):
         super().__init__(settings, population.members, observation_space, action_space, evolution, self.rules.mixture)
 
     def compile(self, members: tuple[Hyperparameters, ...]) -> DQNPrograms:
-        """One program for all where members stay what they are, else one for each."""
+        """One fused program for all members, or one per member if members can be replaced."""
         ensemble = self.ensemble_of(members)
         return fused_programs(ensemble, self.rules) if self.evolution is None else StagedPrograms(ensemble, self.rules)
 
@@ -93,7 +93,7 @@ class DQNAgent(ValueAgent[DQNPrograms]):
         rng: np.random.Generator,
         act_on: np.ndarray | None = None,
     ) -> tuple[State, np.ndarray | Failure | None]:
-        """One gradient step of every member, and then perhaps `act`."""
+        """One gradient step of every member; then `act` if requested."""
         del operation
         programs = self.programs(state)
         if act_on is None:
@@ -112,7 +112,7 @@ class DQNAgent(ValueAgent[DQNPrograms]):
     def _with_sound_actions(
         self, state: State, actions: Array, observations: np.ndarray, clock: Clock, rng: np.random.Generator
     ) -> tuple[State, np.ndarray | Failure]:
-        """Draw again if a member that was drawn turned out to have diverged."""
+        """Choose the actions again if a behaviour member turned out to have diverged."""
         chosen = np.asarray(actions)
         if chosen[0] >= 0:
             return state, chosen
@@ -123,22 +123,22 @@ class DQNAgent(ValueAgent[DQNPrograms]):
     def perform(
         self, state: State, operation: Operation, clock: Clock, rng: np.random.Generator
     ) -> tuple[State, tuple[Event, ...]]:
-        """Renew the target, and in a generation replace members.
+        """Update the target, and in a generation replace members.
 
-        The losses since the last target update are the fitness; the next target is chosen by the same losses among
-        those who stay.
+        The fitness is the loss since the last target update; the next target is chosen by the same losses among the
+        survivors.
         """
         uniforms = rng.random(len(state.members), np.float32)
         if operation is Operation.TARGET_UPDATE:
             return self._renew_target(state, uniforms, np.ones(len(state.members), bool), clock)
-        assert operation is Operation.GENERATION, "DQN plans nothing else besides updates"
+        assert operation is Operation.GENERATION, "DQN plans no other operations besides updates"
         diverged = self.diverged(state)
         if diverged.all():
             return state, (self.failure(state),)
         fitness = np.where(diverged, np.inf, np.asarray(state.learning.record.loss))
         children = self.children(state, fitness, clock, rng)
         stays = np.array([not child.is_new for child in children])
-        candidates = stays if stays.any() else np.ones_like(stays)  # a schedule replaces the only one there is
+        candidates = stays if stays.any() else np.ones_like(stays)  # a schedule replaces the only member
         renewed, events = self._renew_target(state, uniforms, candidates, clock)
         replaced, generation = self.replace_members(renewed, children, self.settings.reset_weights, clock, rng)
         return replaced, (*events, generation)
@@ -154,7 +154,7 @@ class DQNAgent(ValueAgent[DQNPrograms]):
     def policy(
         self, state: State, observations: np.ndarray, rng: np.random.Generator | None, clock: Clock
     ) -> np.ndarray:
-        """The greedy actions of the target member; with a generator, random ones with probability ε."""
+        """The greedy actions of the target member; given a generator, random ones with probability ε."""
         actions = np.array(self.programs(state).greedy(state.learning, observations))
         if rng is not None:
             explore = rng.random(len(actions)) < self.exploration(clock)[0]
@@ -162,7 +162,7 @@ class DQNAgent(ValueAgent[DQNPrograms]):
         return actions
 
     def report(self, state: State, clock: Clock) -> Report:
-        """The members as they stand, and scalars for the logs."""
+        """Summarize the members, with scalars for the logs."""
         report = super().report(state, clock)
         epsilon, behaviour = self.exploration(clock)
         own = {"rollout/exploration_rate": epsilon, "ada/behaviour_rate": behaviour}

@@ -1,7 +1,7 @@
-"""The compiled functions of Algorithm 1: one program for all members, or one for each.
+"""Compiled functions of Algorithm 1: one fused program for all members, or one per member.
 
-One program is faster to run, and is what finite sets of members use. In a space of hyperparameters members change
-with every generation; there each has a program of its own, so that only what is new is compiled.
+The fused program is faster and used for fixed members. In a search space members change with every generation, so each
+has its own program, and only new architectures are compiled.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from adaqn.replay.protocol import Batch
 
 
 class DQNPrograms(Protocol):
-    """What the agent calls. A state that goes in must not be used again: its memory is taken over."""
+    """The functions that the agent calls. They donate their input state, which must not be used again."""
 
     def act(
         self, state: ValueState, observations: np.ndarray, uniforms: np.ndarray, epsilons: np.ndarray
@@ -61,9 +61,9 @@ class FusedPrograms(NamedTuple):
     greedy: Any
 
 
-@lru_cache(maxsize=32)  # a search tries one architecture after the other
+@lru_cache(maxsize=32)  # a search tries many architectures in turn
 def fused_programs(ensemble: Ensemble, rules: DQNRules) -> DQNPrograms:
-    """One program for all members; the same object for equal architectures."""
+    """Compile one program for all members; equal architectures share one result."""
 
     def update_and_act(
         state: ValueState, batch: Batch[Array], observations: Array, uniforms: Array, epsilons: Array
@@ -81,7 +81,7 @@ def fused_programs(ensemble: Ensemble, rules: DQNRules) -> DQNPrograms:
 
 
 class CountingPrograms(NamedTuple):
-    """The compiled functions that count and choose, which do not depend on architectures."""
+    """Compiled functions that count and choose; they are independent of the architectures."""
 
     add_losses: Any
     mark_diverged: Any
@@ -93,7 +93,7 @@ class CountingPrograms(NamedTuple):
 
 @cache
 def counting_programs(rules: DQNRules) -> CountingPrograms:
-    """The same object for equal rules."""
+    """Compile the functions; equal rules share one result."""
     return CountingPrograms(
         add_losses=jax.jit(lambda record, losses: record.add(losses)),
         mark_diverged=jax.jit(lambda record, which: record.mark_diverged(which)),
@@ -105,9 +105,9 @@ def counting_programs(rules: DQNRules) -> CountingPrograms:
 
 
 class StagedPrograms:
-    """One program for each member, called one after the other.
+    """One program per member, called one after the other.
 
-    The ensemble must not be grouped: members with equal architectures share a program, not a call.
+    The ensemble must not be grouped: members with equal architectures share a program, but not a call.
     """
 
     def __init__(self, ensemble: Ensemble, rules: DQNRules) -> None:
@@ -119,7 +119,7 @@ class StagedPrograms:
         self.counting = counting_programs(rules)
 
     def update(self, state: ValueState, batch: Batch[np.ndarray]) -> ValueState:
-        """One gradient step of every member on the shared target."""
+        """One gradient step of every member towards the shared target."""
         targets = range(len(self.members)) if self.rules.mixture else [int(state.selected.members[0])]
         values, usable = zip(*(self._next_value(state, k, batch.next_observation) for k in targets), strict=True)
         value, unusable = self.counting.mix(jnp.stack(values), jnp.stack(usable), state.selected, len(self.members))
@@ -160,7 +160,7 @@ class StagedPrograms:
     def update_target(
         self, state: ValueState, uniforms: np.ndarray, candidates: np.ndarray
     ) -> tuple[ValueState, TargetChoice]:
-        """Choose the target member among the candidates, and renew the snapshot."""
+        """Choose the target member among the candidates, and update the snapshot."""
         parameters = tuple(group.parameters for group in state.ensemble)
         finite = np.array([np.isfinite(np.asarray(rows)).all() for rows in parameters])
         record, selected, facts = self.counting.select_target(state.record, finite, candidates, uniforms)
