@@ -436,3 +436,12 @@ def test_a_member_without_a_discount_is_not_in_a_space_with_discounts() -> None:
 def test_discounts_that_cannot_be_are_refused(given: dict[str, Any], sentence: str) -> None:
     with pytest.raises(UserError, match=sentence):
         SearchSpace.from_dict(given)
+
+
+def test_without_configspace_one_sentence_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ConfigSpace", None)
+    sentence = (
+        r'^configuration_space needs .* ConfigSpace, which is not installed: `pip install "adaqn\[configspace\]"`$'
+    )
+    with pytest.raises(UserError, match=sentence):
+        _ = SearchSpace(learning_rate=(1e-4, 1e-3)).configuration_space

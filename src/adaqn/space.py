@@ -15,6 +15,7 @@ import numpy as np
 
 from adaqn.checks import count, number
 from adaqn.errors import UserError, unknown_name
+from adaqn.extras import require_extra
 from adaqn.files import Json
 from adaqn.hyperparameters import ACTIVATIONS, LOSSES, OPTIMIZERS, Convolution, Hyperparameters
 from adaqn.plugins import PresetFolder
@@ -142,16 +143,13 @@ class SearchSpace:
     @cached_property
     def configuration_space(self) -> ConfigurationSpace:
         """The space for ConfigSpace and tools built on it, without hyperparameters that have a single value."""
-        # Imported here because it imports SciPy, which takes more than a second.
-        from ConfigSpace import CategoricalHyperparameter, ConfigurationSpace, GreaterThanCondition
-        from ConfigSpace import UniformFloatHyperparameter as Float
-        from ConfigSpace import UniformIntegerHyperparameter as Integer
-
-        space = ConfigurationSpace()
+        package = require_extra("configuration_space", "ConfigSpace", "configspace")
+        Float, Integer = package.UniformFloatHyperparameter, package.UniformIntegerHyperparameter
+        space = package.ConfigurationSpace()
         for name in ("activation", "optimizer", "loss"):
             values = getattr(self, name)
             if len(values) > 1:
-                space.add(CategoricalHyperparameter(name, values))
+                space.add(package.CategoricalHyperparameter(name, values))
         low, high = self.learning_rate
         if high - low > LEAST_DIFFERENCE:
             space.add(Float("learning_rate", low, high, log=True))
@@ -166,7 +164,7 @@ class SearchSpace:
                     space.add(Integer(f"{section}.{name}", low, high))
                     if name != "layers" and of_layers.layers[0] == 0:
                         layers, of_layer = space[f"{section}.layers"], space[f"{section}.{name}"]
-                        space.add(GreaterThanCondition(of_layer, layers, 0))
+                        space.add(package.GreaterThanCondition(of_layer, layers, 0))
         return space
 
     def largest(self) -> Hyperparameters:
