@@ -12,6 +12,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from adaqn.accelerator import backend
 from adaqn.checkpoint import CheckpointStore
 from adaqn.errors import CheckpointError, UserError
 from adaqn.exact_file import NOTHING, ExactFile, Written
@@ -191,8 +192,8 @@ class Checkpointer(Observer["Trainer"]):
 def platform_facts() -> Json:
     """What the last bits of results depend on besides the configuration: XLA splits large products among threads."""
     versions = {name: metadata.version(name) for name in ("jax", "jaxlib", "numpy", "gymnasium")}
-    flags = os.environ.get("XLA_FLAGS", "")
-    return {**versions, "machine": platform.machine(), "threads": thread_count(), "XLA_FLAGS": flags}
+    facts = {"machine": platform.machine(), "threads": thread_count(), "XLA_FLAGS": os.environ.get("XLA_FLAGS", "")}
+    return {**versions, **facts, "backend": backend()}
 
 
 def recorded_threads(store: CheckpointStore) -> int | None:
@@ -213,7 +214,7 @@ def _require_same_arithmetic(snapshot: Snapshot) -> None:
 
 
 def _warn_of_another_platform(snapshot: Snapshot) -> None:
-    before, now = snapshot.meta.get("platform") or {}, platform_facts()
+    before, now = {"backend": "cpu", **(snapshot.meta.get("platform") or {})}, platform_facts()
     changed = [
         f"{name} was {before.get(name)!r} and is {value!r}" for name, value in now.items() if before.get(name) != value
     ]
