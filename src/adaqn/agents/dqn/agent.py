@@ -58,7 +58,7 @@ class DQNAgent(ValueAgent[DQNPrograms]):
         return fused_programs(ensemble, self.rules) if self.evolution is None else StagedPrograms(ensemble, self.rules)
 
     def plan(self, state: State, clock: Clock, ended: np.ndarray) -> tuple[Operation, ...]:
-        """An update every G steps, a target update every T steps (lines 6 and 12), once learning has started."""
+        """An update every G steps, a target update every T steps (lines 6 and 13), once learning has started."""
         del ended
         s = self.settings
         due: list[Operation] = []
