@@ -156,6 +156,7 @@ def test_populations_and_searches_have_their_own_curves(tmp_path: Path) -> None:
     assert "have the best return so far" in text
 
 
+@pytest.mark.thorough
 def test_a_page_is_written_with_its_figures(tmp_path: Path) -> None:
     for seed in range(2):
         write_run(tmp_path / "s", "adadqn", "LunarLander-v3", seed, [10.0 + seed] * 10, members=DISCOUNTS)
