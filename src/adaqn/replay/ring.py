@@ -26,22 +26,11 @@ class Ring:
     into `arrays` and then says with `advance` that they are there.
     """
 
-    def __init__(self, slots: int, columns: Columns) -> None:
+    def __init__(self, slots: int, arrays: Mapping[str, np.ndarray]) -> None:
         self.slots = slots
         self.added = 0  # rows ever added
         self.oldest = 0  # number of the oldest row still held
-        size = slots * sum(math.prod(shape) * np.dtype(dtype).itemsize for shape, dtype in columns.values())
-        require_memory(size, times=UNFILLED)
-        try:
-            # The system gives zeroed memory page by page at the first write, so a large buffer costs nothing yet.
-            self.arrays = {name: np.zeros((slots, *shape), dtype) for name, (shape, dtype) in columns.items()}
-        except (MemoryError, ValueError, OverflowError) as error:  # more than there is, or than can be addressed
-            raise too_large(size, available_memory()) from error
-
-    @property
-    def nbytes(self) -> int:
-        """The memory that it takes when it is full."""
-        return sum(array.nbytes for array in self.arrays.values())
+        self.arrays = arrays  # [slots, ...] each
 
     def advance(self, rows: int = 1) -> None:
         """Count rows that were written behind the newest, over the oldest ones once the ring is full."""
@@ -84,6 +73,17 @@ class Ring:
         for name, array in self.arrays.items():
             array[slots] = rows[name][count - kept :]
         self.oldest = max(self.oldest, self.added - self.slots)
+
+
+def allocated(slots: int, columns: Columns) -> dict[str, np.ndarray]:
+    """Zeroed arrays with so many slots, or the error that they take more memory than there is."""
+    size = slots * sum(math.prod(shape) * np.dtype(dtype).itemsize for shape, dtype in columns.values())
+    require_memory(size, times=UNFILLED)
+    try:
+        # The system gives zeroed memory page by page at the first write, so a large buffer costs nothing yet.
+        return {name: np.zeros((slots, *shape), dtype) for name, (shape, dtype) in columns.items()}
+    except (MemoryError, ValueError, OverflowError) as error:  # more than there is, or than can be addressed
+        raise too_large(size, available_memory()) from error
 
 
 def check_sizes(capacity: int, n_envs: int, n_steps: int) -> None:
