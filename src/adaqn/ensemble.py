@@ -19,6 +19,7 @@ import optax
 from jax import Array
 
 from adaqn.hyperparameters import Architecture, Hyperparameters
+from adaqn.networks.guarded import guarded_step
 from adaqn.networks.losses import LOSS_FUNCTIONS
 from adaqn.networks.network import Network
 from adaqn.networks.optimizers import build_optimizer, check_options, optimizer_spec
@@ -171,11 +172,12 @@ class Ensemble:
         observation: Array,  # [B, ...]
         targets: Array,  # [K, B]
         predict: Callable[[Array], Array],  # outputs [B, outputs] -> predictions [B]
+        taken: Array | None = None,  # [] False: nobody moves
     ) -> tuple[EnsembleState, Array]:
         """One gradient step of every member on the mean of its own loss; also the predictions before it. [K, B]"""
         new_state, predictions = [], []
         for group, network, old in zip(self.groups, self.networks, state, strict=True):
-            step = _member_update(network, observation, predict)
+            step = _member_update(network, observation, predict, taken)
             rows = jnp.stack([targets[k] for k in group])
             new, prediction = _over_members(step, len(group))(old, rows)
             new_state.append(new)
@@ -206,7 +208,7 @@ def _over_members(function: Callable[..., Any], count: int) -> Callable[..., Any
 
 
 def _member_update(
-    network: Network, observation: Array, predict: Callable[[Array], Array]
+    network: Network, observation: Array, predict: Callable[[Array], Array], taken: Array | None
 ) -> Callable[[GroupState, Array], tuple[GroupState, Array]]:
     loss_function = LOSS_FUNCTIONS[network.architecture.loss]
     elementwise = optimizer_spec(network.architecture.optimizer).elementwise
@@ -221,13 +223,14 @@ def _member_update(
         arrays = network.unravel(member.parameters)
         gradient, prediction = jax.grad(mean_loss, has_aux=True)(arrays)
         optimizer = build_optimizer(network.architecture.optimizer, member.learning_rate, member.options)
-        if elementwise:
-            flat = network.ravel(gradient)
-            change, optimizer_state = optimizer.update(flat, member.optimizer, member.parameters)
-            parameters = optax.apply_updates(member.parameters, change)
+        before: Any = member.parameters if elementwise else arrays
+        slope: Any = network.ravel(gradient) if elementwise else gradient
+        if taken is None:
+            change, optimizer_state = optimizer.update(slope, member.optimizer, before)
+            after: Any = optax.apply_updates(before, change)
         else:
-            changes, optimizer_state = optimizer.update(gradient, member.optimizer, arrays)
-            parameters = network.ravel(jax.tree.map(jnp.add, arrays, changes))
+            after, optimizer_state = guarded_step(optimizer, slope, member.optimizer, before, taken)
+        parameters = after if elementwise else network.ravel(after)
         return member._replace(parameters=parameters, optimizer=optimizer_state), prediction
 
     return step

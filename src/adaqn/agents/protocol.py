@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple, Protocol, TypeVar
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from adaqn.hyperparameters import Hyperparameters
 from adaqn.networks.network import Network
 from adaqn.replay.memory import Need
 from adaqn.replay.protocol import Batch
+from adaqn.replay.rows import RowLayout
 
 State = TypeVar("State")
 Arrays = dict[str, np.ndarray]
@@ -167,4 +168,32 @@ class Agent(Protocol[State]):
 
     def from_arrays(self, arrays: Arrays, meta: Json) -> State:
         """The inverse of `to_arrays`."""
+        ...
+
+
+@runtime_checkable
+class LearnsFromRows(Protocol[State]):
+    """What an agent may offer beside: to learn from rows of a replay buffer, and several times in one call."""
+
+    @property
+    def row_layout(self) -> RowLayout | None:
+        """The layout of the rows that `update` takes in the place of a batch; None if it takes none."""
+        ...
+
+    @property
+    def updates_at_once(self) -> int:
+        """As many updates of the same kind as one call makes at most."""
+        ...
+
+    def update(
+        self,
+        state: State,
+        operation: Operation,
+        batch: Batch[np.ndarray] | np.ndarray,
+        clock: Clock,
+        rng: np.random.Generator,
+        act_on: np.ndarray | None = None,
+        updates: int = 1,
+    ) -> tuple[State, np.ndarray | Failure | None]:
+        """As `Agent.update`, so many times with one batch after the other; rows [updates * B, W] are of them all."""
         ...

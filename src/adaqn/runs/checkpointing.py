@@ -21,7 +21,7 @@ from adaqn.runs.directory import EXACT_FILES, RunDirectory
 from adaqn.runs.gym_spaces import check_same_spaces, describe_spaces
 from adaqn.runs.recorders.stopwatch import Stopwatch
 from adaqn.snapshot import Snapshot
-from adaqn.training.callbacks import crossed
+from adaqn.training.callbacks import crossed, next_multiple
 from adaqn.training.observers import Observer
 
 if TYPE_CHECKING:
@@ -122,6 +122,10 @@ class Checkpointer(Observer["Trainer"]):
         if crossed(self._interval, self._seen, step):
             self._save(trainer)
         self._seen = step
+
+    def next_step(self, step: int) -> int:
+        """The next multiple of the interval."""
+        return next_multiple(self._interval, step)
 
     def on_last_step(self, trainer: Trainer) -> None:
         """Save the run as it is before its last updates, from where it can be extended.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
@@ -136,6 +137,13 @@ class Observer(Generic[Run]):
 
     def on_step(self, trainer: Run) -> None:
         """After the environments made one step each and the transitions were stored."""
+
+    def next_step(self, step: int) -> int:
+        """The step from which on `on_step` has something to do again, after this one; it may be called before.
+
+        Whoever overrides `on_step` alone is called after every step.
+        """
+        return step + 1 if type(self).on_step is not Observer.on_step else sys.maxsize
 
     def on_episode(self, trainer: Run, episode: Episode) -> None:
         """After an episode ended, before `on_step` of the same step."""

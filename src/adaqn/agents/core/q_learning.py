@@ -38,11 +38,18 @@ def next_value(q_target: Array, q_online: Array | None) -> Array:
 
 
 def learn(
-    ensemble: Ensemble, members: EnsembleState, batch: Batch[Array], value: Array, discount: Array, gamma: Array
+    ensemble: Ensemble,
+    members: EnsembleState,
+    batch: Batch[Array],
+    value: Array,
+    discount: Array,
+    gamma: Array,
+    moves: Array | None = None,
 ) -> tuple[EnsembleState, Array]:
     """One gradient step of every member towards the value [B] of the next state; its L2 errors before it. [K]
 
-    Members may learn with losses and discounts [K] of their own; they are compared by the L2 error with γ̄.
+    Members may learn with losses and discounts [K] of their own; they are compared by the L2 error with γ̄. Nobody moves
+    where `moves` [] is False.
     """
     # A masked sum instead of an index: its gradient is a product, where that of an index is a scatter, which takes
     # longer than all else that is done with the few values.
@@ -52,7 +59,7 @@ def learn(
         return jnp.where(taken, q, 0.0).sum(axis=1)
 
     targets = jax.vmap(lambda own: bellman_target(value, batch, own))(discount)
-    trained, predictions = ensemble.update(members, batch.observation, targets, of_action)
+    trained, predictions = ensemble.update(members, batch.observation, targets, of_action, moves)
     return trained, l2(predictions - bellman_target(value, batch, gamma)[None, :]).mean(axis=1)
 
 

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from adaqn.agents.core.q_learning import ValueState, learn, next_value
-from adaqn.agents.core.record import MemberRecord, among
+from adaqn.agents.core.record import MemberRecord, among, either
 from adaqn.agents.core.targets import weighted_mean
 from adaqn.ensemble import Ensemble, EnsembleParameters
 from adaqn.networks.losses import l2
@@ -71,11 +71,10 @@ def update(ensemble: Ensemble, rules: DQNRules, state: ValueState, batch: Batch[
     If the target cannot be learned from, nobody learns until the next target update, when another is chosen.
     """
     value, unusable = target_value(ensemble, rules, state, batch.next_observation)
-    trained, losses = learn(ensemble, state.ensemble, batch, value, state.discount, state.gamma)
-    learned = state._replace(ensemble=trained, record=state.record.add(losses))
-    unlearned = state._replace(record=state.record.mark_diverged(unusable))
     sound = ~unusable.any()
-    return jax.tree.map(lambda new, old: jnp.where(sound, new, old), learned, unlearned)
+    trained, losses = learn(ensemble, state.ensemble, batch, value, state.discount, state.gamma, sound)
+    record = either(sound, state.record.add(losses), state.record.mark_diverged(unusable))
+    return state._replace(ensemble=trained, record=record)
 
 
 def behaviour_members(

@@ -14,12 +14,16 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from adaqn.agents.core.lean import LeanTransition, repeated
 from adaqn.agents.core.q_learning import MemberPrograms, ValueState, learn_one_by_one, member_programs, snapshot
 from adaqn.agents.dqn import learning
 from adaqn.agents.dqn.learning import DQNRules, TargetChoice
 from adaqn.compilation import transition
 from adaqn.ensemble import Ensemble
 from adaqn.replay.protocol import Batch
+from adaqn.replay.rows import RowLayout
+
+Experience = Batch[np.ndarray] | np.ndarray  # a batch, or its rows [B, W] where observations are vectors
 
 
 class DQNPrograms(Protocol):
@@ -31,12 +35,26 @@ class DQNPrograms(Protocol):
         """The actions [n], for uniforms [n, 3 + K] and epsilons (ε, ε_b)."""
         ...
 
-    def update(self, state: ValueState, batch: Batch[np.ndarray]) -> ValueState: ...
+    def update(self, state: ValueState, batch: Experience) -> tuple[ValueState, None]: ...
 
     def update_and_act(
         self,
         state: ValueState,
-        batch: Batch[np.ndarray],
+        batch: Experience,
+        observations: np.ndarray,
+        uniforms: np.ndarray,
+        epsilons: np.ndarray,
+    ) -> tuple[ValueState, Array]: ...
+
+    def updates(self, state: ValueState, rows: np.ndarray, count: np.ndarray) -> tuple[ValueState, None]:
+        """So many updates, one after the other, on the first of the batches [M, B, W]."""
+        ...
+
+    def updates_and_act(
+        self,
+        state: ValueState,
+        rows: np.ndarray,
+        count: np.ndarray,
         observations: np.ndarray,
         uniforms: np.ndarray,
         epsilons: np.ndarray,
@@ -57,24 +75,41 @@ class FusedPrograms(NamedTuple):
     act: Any
     update: Any
     update_and_act: Any
+    updates: Any
+    updates_and_act: Any
     update_target: Any
     greedy: Any
 
 
 @lru_cache(maxsize=32)  # a search tries one architecture after the other
-def fused_programs(ensemble: Ensemble, rules: DQNRules) -> DQNPrograms:
-    """One program for all members; the same object for equal architectures."""
+def fused_programs(ensemble: Ensemble, rules: DQNRules, layout: RowLayout | None = None) -> DQNPrograms:
+    """One program for all members; the same object for equal architectures. `layout` is that of rows, if there are."""
 
-    def update_and_act(
-        state: ValueState, batch: Batch[Array], observations: Array, uniforms: Array, epsilons: Array
-    ) -> tuple[ValueState, Array]:
-        state = learning.update(ensemble, rules, state, batch)
+    def learned(state: ValueState, experience: Any) -> ValueState:
+        batch = experience if layout is None else layout.batch(experience)
+        return learning.update(ensemble, rules, state, batch)
+
+    def act(state: ValueState, observations: Array, uniforms: Array, epsilons: Array) -> tuple[ValueState, Array]:
         return learning.act(ensemble, rules, state, observations, uniforms, epsilons)
 
+    def update(state: ValueState, experience: Any) -> tuple[ValueState, None]:
+        return learned(state, experience), None
+
+    def update_and_act(state: ValueState, experience: Any, *acting: Array) -> tuple[ValueState, Array]:
+        return act(learned(state, experience), *acting)
+
+    def updates(state: ValueState, rows: Array, count: Array) -> tuple[ValueState, None]:
+        return repeated(learned, state, rows, count), None
+
+    def updates_and_act(state: ValueState, rows: Array, count: Array, *acting: Array) -> tuple[ValueState, Array]:
+        return act(repeated(learned, state, rows, count), *acting)
+
     return FusedPrograms(
-        act=transition(partial(learning.act, ensemble, rules)),
-        update=transition(partial(learning.update, ensemble, rules)),
-        update_and_act=transition(update_and_act),
+        act=LeanTransition(act),
+        update=LeanTransition(update),
+        update_and_act=LeanTransition(update_and_act),
+        updates=LeanTransition(updates),
+        updates_and_act=LeanTransition(updates_and_act),
         update_target=transition(partial(learning.update_target, ensemble, rules)),
         greedy=jax.jit(partial(learning.greedy, ensemble)),
     )
@@ -110,23 +145,27 @@ class StagedPrograms:
     The ensemble must not be grouped: members with equal architectures share a program, not a call.
     """
 
-    def __init__(self, ensemble: Ensemble, rules: DQNRules) -> None:
+    def __init__(self, ensemble: Ensemble, rules: DQNRules, layout: RowLayout | None = None) -> None:
         assert not ensemble.grouped, "a member that joins a group would change the group's program"
         self.rules = rules
+        self.layout = layout  # of rows, where batches come as rows
         self.members: tuple[MemberPrograms, ...] = tuple(
             member_programs(ensemble.alone(k)) for k in range(ensemble.size)
         )
         self.counting = counting_programs(rules)
 
-    def update(self, state: ValueState, batch: Batch[np.ndarray]) -> ValueState:
+    def update(self, state: ValueState, batch: Experience) -> tuple[ValueState, None]:
         """One gradient step of every member on the shared target."""
+        if isinstance(batch, np.ndarray):
+            assert self.layout is not None, "rows come where their layout is known"
+            batch = self.layout.batch(batch)
         targets = range(len(self.members)) if self.rules.mixture else [int(state.selected.members[0])]
         values, usable = zip(*(self._next_value(state, k, batch.next_observation) for k in targets), strict=True)
         value, unusable = self.counting.mix(jnp.stack(values), jnp.stack(usable), state.selected, len(self.members))
         if np.asarray(unusable).any():
-            return state._replace(record=self.counting.mark_diverged(state.record, unusable))
+            return state._replace(record=self.counting.mark_diverged(state.record, unusable)), None
         trained, losses = learn_one_by_one(self.members, state, batch, [value] * len(self.members))
-        return state._replace(ensemble=trained, record=self.counting.add_losses(state.record, losses))
+        return state._replace(ensemble=trained, record=self.counting.add_losses(state.record, losses)), None
 
     def _next_value(self, state: ValueState, member: int, next_observation: np.ndarray) -> tuple[Array, Array]:
         online = (state.ensemble[member].parameters,) if self.rules.double else None
@@ -149,13 +188,30 @@ class StagedPrograms:
     def update_and_act(
         self,
         state: ValueState,
-        batch: Batch[np.ndarray],
+        batch: Experience,
         observations: np.ndarray,
         uniforms: np.ndarray,
         epsilons: np.ndarray,
     ) -> tuple[ValueState, Array]:
         """`update`, then `act`."""
-        return self.act(self.update(state, batch), observations, uniforms, epsilons)
+        state, _ = self.update(state, batch)
+        return self.act(state, observations, uniforms, epsilons)
+
+    def updates(self, state: ValueState, rows: np.ndarray, count: np.ndarray) -> tuple[ValueState, None]:
+        """Never called: there is no program that could make several updates."""
+        raise NotImplementedError
+
+    def updates_and_act(
+        self,
+        state: ValueState,
+        rows: np.ndarray,
+        count: np.ndarray,
+        observations: np.ndarray,
+        uniforms: np.ndarray,
+        epsilons: np.ndarray,
+    ) -> tuple[ValueState, Array]:
+        """Never called either."""
+        raise NotImplementedError
 
     def update_target(
         self, state: ValueState, uniforms: np.ndarray, candidates: np.ndarray

@@ -9,7 +9,7 @@ from adaqn.agents.events import Event, PolicyEvaluation
 from adaqn.exact_file import ExactFile
 from adaqn.runs.reading import EVALUATION, TRAINING, BestModel, read_best_model
 from adaqn.runs.recorders.exact_tables import ExactRecorder
-from adaqn.training.callbacks import TrainedModel, crossed
+from adaqn.training.callbacks import TrainedModel, crossed, next_multiple
 from adaqn.training.observers import LATEST, RunView
 
 # Steps between two looks at the training return. It is no setting: what is kept must not depend on how a run is logged.
@@ -51,6 +51,10 @@ class BestModelRecorder(ExactRecorder):
         if crossed(INTERVAL, self._seen, step):
             self._judge(trainer)
         self._seen = step
+
+    def next_step(self, step: int) -> int:
+        """The next multiple of the interval."""
+        return next_multiple(INTERVAL, step)
 
     def on_event(self, trainer: RunView, event: Event) -> None:
         """Look at an evaluation; the first one counts more than all training returns before it."""
