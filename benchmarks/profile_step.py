@@ -88,7 +88,7 @@ def watch(trainer: Any) -> Times:
     trainer.agent.programs = lambda state: watched
     for owner, method, label in (
         (trainer, "_settle", "all between two steps of the environment"),
-        (trainer.replay, "sample", SAMPLE),
+        (trainer.replay, "sample_rows" if hasattr(trainer.replay, "sample_rows") else "sample", SAMPLE),
         (trainer.agent, "plan", "plan"),
         (trainer, "_step", "environment, storing and observers"),
         (trainer.environments, "step", ENVIRONMENT),

@@ -177,10 +177,13 @@ class Ensemble:
         """One gradient step of every member on the mean of its own loss; also the predictions before it. [K, B]"""
         new_state, predictions = [], []
         for group, network, old in zip(self.groups, self.networks, state, strict=True):
-            step = _member_update(network, observation, predict, taken)
             rows = jnp.stack([targets[k] for k in group])
-            new, prediction = _over_members(step, len(group))(old, rows)
-            new_state.append(new)
+            slope, prediction = _over_members(_member_slope(network, observation, predict), len(group))(old, rows)
+            # An optimizer that works on every weight by itself takes the group as it lies in memory, also a group of
+            # one: cut out and put back, its moments would be copied.
+            elementwise = optimizer_spec(network.architecture.optimizer).elementwise
+            step = _member_step(network, taken)
+            new_state.append((jax.vmap(step) if elementwise else _over_members(step, len(group)))(old, slope))
             predictions.append(prediction)
         return tuple(new_state), self.in_member_order(predictions)
 
@@ -207,33 +210,49 @@ def _over_members(function: Callable[..., Any], count: int) -> Callable[..., Any
     return alone
 
 
-def _member_update(
-    network: Network, observation: Array, predict: Callable[[Array], Array], taken: Array | None
-) -> Callable[[GroupState, Array], tuple[GroupState, Array]]:
+def _member_slope(
+    network: Network, observation: Array, predict: Callable[[Array], Array]
+) -> Callable[[GroupState, Array], tuple[Any, Array]]:
+    """The gradient of a member's mean loss, as its optimizer takes it, and the predictions. [B]"""
     loss_function = LOSS_FUNCTIONS[network.architecture.loss]
     elementwise = optimizer_spec(network.architecture.optimizer).elementwise
 
-    def step(member: GroupState, target: Array) -> tuple[GroupState, Array]:
+    def slope(member: GroupState, target: Array) -> tuple[Any, Array]:
         def mean_loss(arrays: list[Array]) -> tuple[Array, Array]:
             prediction = predict(network.apply(arrays, observation))
             return loss_function(prediction - target).mean(), prediction
 
         # Differentiating with respect to the arrays, not the flat vector: the gradient of a slice is a padded
         # vector, and adding those up takes longer than joining the pieces once.
-        arrays = network.unravel(member.parameters)
-        gradient, prediction = jax.grad(mean_loss, has_aux=True)(arrays)
+        gradient, prediction = jax.grad(mean_loss, has_aux=True)(network.unravel(member.parameters))
+        return network.ravel(gradient) if elementwise else gradient, prediction
+
+    return slope
+
+
+def _member_step(network: Network, taken: Array | None) -> Callable[[GroupState, Any], GroupState]:
+    """One step of a member's optimizer, or none where `taken` [] is False."""
+    elementwise = optimizer_spec(network.architecture.optimizer).elementwise
+
+    def step(member: GroupState, slope: Any) -> GroupState:
         optimizer = build_optimizer(network.architecture.optimizer, member.learning_rate, member.options)
-        before: Any = member.parameters if elementwise else arrays
-        slope: Any = network.ravel(gradient) if elementwise else gradient
+        before: Any = member.parameters if elementwise else network.unravel(member.parameters)
         if taken is None:
             change, optimizer_state = optimizer.update(slope, member.optimizer, before)
             after: Any = optax.apply_updates(before, change)
         else:
             after, optimizer_state = guarded_step(optimizer, slope, member.optimizer, before, taken)
-        parameters = after if elementwise else network.ravel(after)
-        return member._replace(parameters=parameters, optimizer=optimizer_state), prediction
+        return member._replace(parameters=after if elementwise else network.ravel(after), optimizer=optimizer_state)
 
     return step
+
+
+def own_array(values: Any) -> Array:
+    """An array of JAX with memory of its own, which nobody else holds and a transition may take over.
+
+    Not `jnp.array`, which compiles a small program for every shape that it has not seen.
+    """
+    return jax.device_put(np.array(values))
 
 
 def fresh_members(
@@ -244,7 +263,7 @@ def fresh_members(
     values = [dict(member.optimizer_options) for member in members]
     rate = jnp.asarray([member.learning_rate for member in members], jnp.float32)
     options = {name: jnp.asarray([v[name] for v in values], jnp.float32) for name in names}
-    weights = jnp.array(parameters, copy=True)
+    weights = own_array(parameters)
     return GroupState(weights, _optimizer_init(network)(weights, rate, options, jnp.asarray(keys)), rate, options)
 
 
@@ -257,7 +276,7 @@ def _row(leaf: Array, place: int) -> Any:
 
 def _stacked(rows: Sequence[Any]) -> Array:
     if isinstance(rows[0], np.ndarray):
-        return jnp.array(np.concatenate(rows), copy=True)
+        return own_array(np.concatenate(rows))
     # Random keys, or arrays that were just made.
     return rows[0] if len(rows) == 1 else jnp.concatenate([jnp.asarray(row) for row in rows])
 

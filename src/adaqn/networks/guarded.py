@@ -23,8 +23,10 @@ def guarded_step(
     closed, shapes = jax.make_jaxpr(optimizer.update, return_shape=True)(gradient, state, parameters)
     program, old = closed.jaxpr, jax.tree.leaves(state)
     following = program.outvars[-len(old) :] if old else []
-    often = Counter(var for var in following if isinstance(var, core.Var))
-    chosen = {var: was for var, was in zip(following, old, strict=True) if often.get(var) == 1}
+    made = {var for equation in program.eqns for var in equation.outvars}
+    computed = [(var, was) for var, was in zip(following, old, strict=True) if isinstance(var, core.Var)]
+    often = Counter(var for var, _ in computed)
+    chosen = {var: was for var, was in computed if var in made and often[var] == 1}  # the others are chosen at the end
 
     values: dict[Any, Any] = dict(zip(program.constvars, closed.consts, strict=True))
     values |= zip(program.invars, jax.tree.leaves((gradient, state, parameters)), strict=True)
@@ -41,9 +43,9 @@ def guarded_step(
             values[var] = _chosen(taken, value, chosen[var]) if var in chosen else value
 
     change, next_state = jax.tree.unflatten(jax.tree.structure(shapes), [read(atom) for atom in program.outvars])
-    computed = {id(values[var]) for var in chosen if var in values}
+    done = {id(values[var]) for var in chosen}
     kept = [
-        new if id(new) in computed or new is was else jnp.where(taken, new, was)
+        new if id(new) in done or new is was else jnp.where(taken, new, was)
         for new, was in zip(jax.tree.leaves(next_state), old, strict=True)
     ]
     moved = jax.tree.map(

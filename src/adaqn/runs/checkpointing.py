@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from adaqn.training.trainer import Trainer
 
 
+# Raised whenever compiled programs come to compute the same in another order, so that the last bits of a run differ.
+ARITHMETIC = 2
+
+
 class Checkpointer(Observer["Trainer"]):
     """Saves at the start, every `interval` environment steps, when interrupted and at the last step.
 
@@ -86,6 +90,7 @@ class Checkpointer(Observer["Trainer"]):
         self._check_config(snapshot)
         check_same_spaces("the checkpoint", snapshot.meta.get("spaces"), _spaces(trainer))
         if not finished:
+            _require_same_arithmetic(snapshot)
             self._resume_files(_written(snapshot))
         _warn_of_another_platform(snapshot)
         trainer.restore(snapshot)
@@ -166,7 +171,7 @@ class Checkpointer(Observer["Trainer"]):
             "elapsed": self._stopwatch.elapsed,
             "config": config,
         }
-        meta |= {"spaces": _spaces(trainer), "platform": platform_facts()}
+        meta |= {"spaces": _spaces(trainer), "platform": platform_facts(), "arithmetic": ARITHMETIC}
         self._store.save(trainer.clock.step, Snapshot(snapshot.arrays, meta), trainer.replay)
         self._saved = trainer.clock.step
 
@@ -190,6 +195,16 @@ def platform_facts() -> Json:
     versions = {name: metadata.version(name) for name in ("jax", "jaxlib", "numpy", "gymnasium")}
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return {**versions, "machine": platform.machine(), "cores": cores, "XLA_FLAGS": os.environ.get("XLA_FLAGS", "")}
+
+
+def _require_same_arithmetic(snapshot: Snapshot) -> None:
+    before = snapshot.meta.get("arithmetic")
+    if before != ARITHMETIC:
+        raise CheckpointError(
+            f"the checkpoint is of another version of adaqn, whose programs round differently (number {before}, here "
+            f"{ARITHMETIC}), so the run cannot go on as it would have: finish it with the version that began it, or "
+            "train it as a new run"
+        )
 
 
 def _warn_of_another_platform(snapshot: Snapshot) -> None:

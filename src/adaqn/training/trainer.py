@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import gymnasium
@@ -86,8 +86,7 @@ class Trainer:
     @replay.setter
     def replay(self, replay: Replay) -> None:
         self._replay = replay
-        rows = self._rows is not None and isinstance(replay, VectorReplay) and replay.layout == self._rows
-        self._draw: Callable[..., Any] = replay.sample_rows if rows else replay.sample
+        self._drawn_as_rows = isinstance(replay, VectorReplay) and replay.layout == self._rows
 
     def enter(self, environments: Environments, replay: Replay) -> None:
         """Train in these environments from now on, with new episodes and an empty replay buffer."""
@@ -268,7 +267,9 @@ class Trainer:
     ) -> np.ndarray | Failure | None:
         """Learn from as many batches, and choose the next actions if there are observations to act on."""
         self.updates += updates
-        experience = self._draw(self._replay_rng, updates * self.batch_size)
+        replay: Any = self._replay
+        draw = replay.sample_rows if self._drawn_as_rows else replay.sample
+        experience = draw(self._replay_rng, updates * self.batch_size)
         several = {} if updates == 1 else {"updates": updates}  # not all agents know of more than one
         self.state, actions = self.agent.update(
             self.state, operation, experience, clock, self._agent_rng, act_on, **several

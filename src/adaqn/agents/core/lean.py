@@ -27,7 +27,7 @@ class _Compiled(NamedTuple):
 
     changed: tuple[int, ...]  # leaves of the state that it returns
     kept: tuple[int, ...]  # leaves that it only reads
-    program: Callable[..., tuple[list[Array], Any]]
+    program: Any  # (changing leaves, kept leaves, words, other arrays) -> (changed leaves, result)
 
 
 class LeanTransition:
@@ -43,6 +43,19 @@ class LeanTransition:
 
     def __call__(self, state: Any, *arguments: Any) -> tuple[Any, Any]:
         leaves, structure = jax.tree.flatten(state)
+        compiled, given = self._prepared(state, leaves, arguments)
+        changed, result = compiled.program(*given)
+        for index, leaf in zip(compiled.changed, changed, strict=True):
+            leaves[index] = leaf
+        return jax.tree.unflatten(structure, leaves), result
+
+    def lower(self, state: Any, *arguments: Any) -> Any:
+        """The program for these arguments before it is compiled, as `jax.jit(...).lower` gives it."""
+        compiled, given = self._prepared(state, jax.tree.leaves(state), arguments)
+        return compiled.program.lower(*given)
+
+    def _prepared(self, state: Any, leaves: list[Array], arguments: Any) -> tuple[_Compiled, tuple[Any, ...]]:
+        """The program for these arguments, and what it is called with."""
         arrays = [np.asarray(array) for array in jax.tree.leaves(arguments)]
         kinds = tuple([(array.shape, array.dtype) for array in arrays])
         compiled = self._compiled.get(kinds)
@@ -50,14 +63,11 @@ class LeanTransition:
             compiled = self._compiled[kinds] = self._compile(state, arguments, kinds)
         changing = [leaves[index] for index in compiled.changed]
         kept = [leaves[index] for index in compiled.kept]
-        changed, result = compiled.program(changing, kept, *pack(arrays))
-        for index, leaf in zip(compiled.changed, changed, strict=True):
-            leaves[index] = leaf
-        return jax.tree.unflatten(structure, leaves), result
+        return compiled, (changing, kept, *pack(arrays))
 
     def _cache_size(self) -> int:
         """Number of compiled programs, as JAX counts those of a jitted function."""
-        return len(self._compiled)
+        return sum(compiled.program._cache_size() for compiled in self._compiled.values())
 
     def _compile(self, state: Any, arguments: Any, kinds: Kinds) -> _Compiled:
         shape_of = jax.tree.structure(arguments)

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from adaqn.agents.core.lean import LeanTransition
 from adaqn.agents.core.record import MemberRecord
 from adaqn.agents.core.targets import bellman_target
-from adaqn.compilation import transition
-from adaqn.ensemble import Ensemble, EnsembleParameters, EnsembleState
+from adaqn.ensemble import Ensemble, EnsembleParameters, EnsembleState, own_array
 from adaqn.networks.losses import l2
 from adaqn.replay.protocol import Batch
+from adaqn.replay.rows import RowLayout
 from adaqn.selection import Selection
 
 
@@ -67,7 +69,6 @@ class MemberPrograms(NamedTuple):
     """The compiled functions of one member alone, for ensembles whose members come and go."""
 
     values: ValuesProgram
-    next_value: NextValueProgram
     learn: LearnProgram
 
 
@@ -76,60 +77,71 @@ class ValuesProgram(Protocol):
 
     def __call__(self, parameters: EnsembleParameters, observations: np.ndarray) -> Array: ...
 
-
-class NextValueProgram(Protocol):
-    """The value of the next state [B], and whether it can be learned from []; `online` is None without double Q."""
-
-    def __call__(
-        self, target: EnsembleParameters, online: EnsembleParameters | None, next_observation: np.ndarray
-    ) -> tuple[Array, Array]: ...
+    def _cache_size(self) -> int:
+        """Number of compiled programs."""
+        ...
 
 
 class LearnProgram(Protocol):
-    """`learn` of one member: discount [1], losses [1]."""
+    """`learn` of one member from a batch or its rows: discount [1], losses [1]."""
 
     def __call__(
-        self, member: EnsembleState, batch: Batch[np.ndarray], value: Array, discount: np.ndarray, gamma: Array
+        self, member: EnsembleState, experience: Experience, value: np.ndarray, discount: np.ndarray, gamma: np.ndarray
     ) -> tuple[EnsembleState, Array]: ...
+
+    def _cache_size(self) -> int:
+        """Number of compiled programs."""
+        ...
+
+
+Experience = Batch[np.ndarray] | np.ndarray  # a batch, or its rows [B, W] where observations are vectors
 
 
 @lru_cache(maxsize=128)  # a long run in a space has more architectures than are worth keeping
-def member_programs(alone: Ensemble) -> MemberPrograms:
-    """The programs of an ensemble of one; the same object for equal architectures, whoever has them."""
-    first = jnp.zeros((), jnp.int32)
+def member_programs(alone: Ensemble, layout: RowLayout | None = None) -> MemberPrograms:
+    """The programs of an ensemble of one; the same object for equal architectures, whoever has them.
+
+    With a layout, batches come as rows.
+    """
 
     def values(parameters: EnsembleParameters, observations: Array) -> Array:
-        return alone.value(parameters, first, observations)
-
-    def value_of_next(
-        target: EnsembleParameters, online: EnsembleParameters | None, next_observation: Array
-    ) -> tuple[Array, Array]:
-        q = values(target, next_observation)
-        value = next_value(q, None if online is None else values(online, next_observation))
-        return value, jnp.isfinite(l2(q)).all()
+        return alone.value(parameters, jnp.zeros((), jnp.int32), observations)
 
     def learn_alone(
-        member: EnsembleState, batch: Batch[Array], value: Array, discount: Array, gamma: Array
+        member: EnsembleState, experience: Any, value: Array, discount: Array, gamma: Array
     ) -> tuple[EnsembleState, Array]:
+        batch = experience if layout is None else layout.batch(experience)
         return learn(alone, member, batch, value, discount, gamma)
 
-    return MemberPrograms(jax.jit(values), jax.jit(value_of_next), transition(learn_alone))
+    return MemberPrograms(jax.jit(values), LeanTransition(learn_alone))
+
+
+def next_value_alone(
+    programs: MemberPrograms, target: Array, online: Array | None, next_observation: np.ndarray
+) -> tuple[np.ndarray, bool]:
+    """`next_value` of one member [B], in NumPy, which compiles nothing; and whether it can be learned from."""
+    q = np.asarray(programs.values((target,), next_observation))
+    with np.errstate(over="ignore", invalid="ignore"):
+        usable = bool(np.isfinite(q * q).all())
+    if online is None:
+        return q.max(axis=-1), usable
+    best = np.asarray(programs.values((online,), next_observation)).argmax(axis=-1)
+    return np.take_along_axis(q, best[:, None], axis=-1)[:, 0], usable
 
 
 def learn_one_by_one(
-    programs: tuple[MemberPrograms, ...], state: ValueState, batch: Batch[np.ndarray], values: list[Array]
+    programs: tuple[MemberPrograms, ...], state: ValueState, experience: Experience, values: Sequence[np.ndarray]
 ) -> tuple[EnsembleState, np.ndarray]:
     """One gradient step of every member towards its own value [B] of the next state; its L2 errors before it. [K]"""
     trained, losses = [], []
-    discount = np.asarray(state.discount)
+    discount, gamma = np.asarray(state.discount), np.asarray(state.gamma)
     for k, program in enumerate(programs):
-        own = discount[k : k + 1]
-        member, loss = program.learn((state.ensemble[k],), batch, values[k], own, state.gamma)
+        member, loss = program.learn((state.ensemble[k],), experience, values[k], discount[k : k + 1], gamma)
         trained.append(member[0])
-        losses.append(np.asarray(loss)[0])
-    return tuple(trained), np.stack(losses)
+        losses.append(loss)
+    return tuple(trained), np.concatenate(losses)
 
 
 def snapshot(parameters: EnsembleParameters) -> EnsembleParameters:
-    """A copy with memory of its own; made by NumPy, which compiles nothing for shapes it has not seen."""
-    return tuple(jnp.array(np.asarray(rows), copy=True) for rows in parameters)
+    """A copy with memory of its own."""
+    return tuple(own_array(rows) for rows in parameters)

@@ -66,7 +66,7 @@ class DQNAgent(ValueAgent[DQNPrograms]):
         """One program for all where members stay what they are, else one for each."""
         ensemble = self.ensemble_of(members)
         if self.evolution is not None:
-            return StagedPrograms(ensemble, self.rules, self.row_layout)
+            return StagedPrograms(ensemble, self.rules, self.row_layout, self.settings.batch_size)
         return fused_programs(ensemble, self.rules, self.row_layout)
 
     def plan(self, state: State, clock: Clock, ended: np.ndarray) -> tuple[Operation, ...]:
@@ -135,7 +135,12 @@ class DQNAgent(ValueAgent[DQNPrograms]):
         return rng.random((len(observations), 3 + len(state.members)), np.float32), epsilons
 
     def _with_sound_actions(
-        self, state: State, actions: Array, observations: np.ndarray, clock: Clock, rng: np.random.Generator
+        self,
+        state: State,
+        actions: Array | np.ndarray,
+        observations: np.ndarray,
+        clock: Clock,
+        rng: np.random.Generator,
     ) -> tuple[State, np.ndarray | Failure]:
         """Draw again if a member that was drawn turned out to have diverged."""
         chosen = np.asarray(actions)

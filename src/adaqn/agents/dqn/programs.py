@@ -6,6 +6,9 @@ with every generation; there each has a program of its own, so that only what is
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache, lru_cache, partial
 from typing import Any, NamedTuple, Protocol
 
@@ -15,15 +18,23 @@ import numpy as np
 from jax import Array
 
 from adaqn.agents.core.lean import LeanTransition, repeated
-from adaqn.agents.core.q_learning import MemberPrograms, ValueState, learn_one_by_one, member_programs, snapshot
+from adaqn.agents.core.q_learning import (
+    Experience,
+    MemberPrograms,
+    ValueState,
+    learn_one_by_one,
+    member_programs,
+    next_value_alone,
+    snapshot,
+)
+from adaqn.agents.core.record import MemberRecord
 from adaqn.agents.dqn import learning
 from adaqn.agents.dqn.learning import DQNRules, TargetChoice
 from adaqn.compilation import transition
-from adaqn.ensemble import Ensemble
+from adaqn.ensemble import Ensemble, own_array
 from adaqn.replay.protocol import Batch
 from adaqn.replay.rows import RowLayout
-
-Experience = Batch[np.ndarray] | np.ndarray  # a batch, or its rows [B, W] where observations are vectors
+from adaqn.selection import Selection
 
 
 class DQNPrograms(Protocol):
@@ -31,7 +42,7 @@ class DQNPrograms(Protocol):
 
     def act(
         self, state: ValueState, observations: np.ndarray, uniforms: np.ndarray, epsilons: np.ndarray
-    ) -> tuple[ValueState, Array]:
+    ) -> tuple[ValueState, Array | np.ndarray]:
         """The actions [n], for uniforms [n, 3 + K] and epsilons (ε, ε_b)."""
         ...
 
@@ -44,7 +55,7 @@ class DQNPrograms(Protocol):
         observations: np.ndarray,
         uniforms: np.ndarray,
         epsilons: np.ndarray,
-    ) -> tuple[ValueState, Array]: ...
+    ) -> tuple[ValueState, Array | np.ndarray]: ...
 
     def updates(self, state: ValueState, rows: np.ndarray, count: np.ndarray) -> tuple[ValueState, None]:
         """So many updates, one after the other, on the first of the batches [M, B, W]."""
@@ -58,7 +69,7 @@ class DQNPrograms(Protocol):
         observations: np.ndarray,
         uniforms: np.ndarray,
         epsilons: np.ndarray,
-    ) -> tuple[ValueState, Array]: ...
+    ) -> tuple[ValueState, Array | np.ndarray]: ...
 
     def update_target(
         self, state: ValueState, uniforms: np.ndarray, candidates: np.ndarray
@@ -118,10 +129,7 @@ def fused_programs(ensemble: Ensemble, rules: DQNRules, layout: RowLayout | None
 class CountingPrograms(NamedTuple):
     """The compiled functions that count and choose, which do not depend on architectures."""
 
-    add_losses: Any
-    mark_diverged: Any
     behaviour_members: Any
-    choose_actions: Any
     select_target: Any
     mix: Any
 
@@ -129,61 +137,134 @@ class CountingPrograms(NamedTuple):
 @cache
 def counting_programs(rules: DQNRules) -> CountingPrograms:
     """The same object for equal rules."""
+
+    def behaviour_members(
+        _: None, record: MemberRecord, selected: Selection, uniforms: Array, epsilon: Array
+    ) -> tuple[None, Array]:
+        return None, learning.behaviour_members(rules, record, selected, uniforms, epsilon)
+
     return CountingPrograms(
-        add_losses=jax.jit(lambda record, losses: record.add(losses)),
-        mark_diverged=jax.jit(lambda record, which: record.mark_diverged(which)),
-        behaviour_members=jax.jit(partial(learning.behaviour_members, rules)),
-        choose_actions=jax.jit(learning.choose_actions),
+        behaviour_members=LeanTransition(behaviour_members),
         select_target=jax.jit(partial(learning.select_target, rules)),
         mix=jax.jit(learning.mix, static_argnums=3),
     )
 
 
 class StagedPrograms:
-    """One program for each member, called one after the other.
+    """One program for each member, called one after the other; what only counts is done in NumPy.
 
     The ensemble must not be grouped: members with equal architectures share a program, not a call.
     """
 
-    def __init__(self, ensemble: Ensemble, rules: DQNRules, layout: RowLayout | None = None) -> None:
+    def __init__(
+        self, ensemble: Ensemble, rules: DQNRules, layout: RowLayout | None = None, batch_size: int = 1
+    ) -> None:
         assert not ensemble.grouped, "a member that joins a group would change the group's program"
         self.rules = rules
         self.layout = layout  # of rows, where batches come as rows
+        self._batch_size = batch_size
         self.members: tuple[MemberPrograms, ...] = tuple(
-            member_programs(ensemble.alone(k)) for k in range(ensemble.size)
+            member_programs(ensemble.alone(k), layout) for k in range(ensemble.size)
         )
         self.counting = counting_programs(rules)
+        self._prepared = False
 
     def update(self, state: ValueState, batch: Experience) -> tuple[ValueState, None]:
         """One gradient step of every member on the shared target."""
-        if isinstance(batch, np.ndarray):
-            assert self.layout is not None, "rows come where their layout is known"
-            batch = self.layout.batch(batch)
-        targets = range(len(self.members)) if self.rules.mixture else [int(state.selected.members[0])]
-        values, usable = zip(*(self._next_value(state, k, batch.next_observation) for k in targets), strict=True)
-        value, unusable = self.counting.mix(jnp.stack(values), jnp.stack(usable), state.selected, len(self.members))
-        if np.asarray(unusable).any():
-            return state._replace(record=self.counting.mark_diverged(state.record, unusable)), None
+        if not self._prepared:
+            self._prepared = True
+            self._compile_together(state, batch)
+        seen = batch if isinstance(batch, Batch) else self._layout.batch(batch)
+        value, unusable = self._target_value(state, np.ascontiguousarray(seen.next_observation))
+        if unusable.any():
+            diverged = np.asarray(state.record.diverged) | unusable
+            return state._replace(record=state.record._replace(diverged=diverged)), None
         trained, losses = learn_one_by_one(self.members, state, batch, [value] * len(self.members))
-        return state._replace(ensemble=trained, record=self.counting.add_losses(state.record, losses)), None
+        record = state.record
+        counted = record._replace(
+            loss=np.asarray(record.loss) + losses,
+            last_loss=losses,
+            diverged=np.asarray(record.diverged) | ~np.isfinite(losses),
+        )
+        return state._replace(ensemble=trained, record=counted), None
 
-    def _next_value(self, state: ValueState, member: int, next_observation: np.ndarray) -> tuple[Array, Array]:
-        online = (state.ensemble[member].parameters,) if self.rules.double else None
-        return self.members[member].next_value((state.target[member],), online, next_observation)
+    def _compile_together(self, state: ValueState, batch: Experience) -> None:
+        """Get the programs ready that the first update after a generation lacks, several at a time.
+
+        Each is called on copies; the compiler does not hold Python's lock, so threads use all cores.
+        """
+        if not isinstance(batch, np.ndarray):
+            return
+        value = np.zeros(len(batch), np.float32)
+        seen = np.ascontiguousarray(self._layout.batch(batch).next_observation)
+        calls: dict[Any, Callable[[], Any]] = {}
+        for k, programs in enumerate(self.members):
+            member: Any = state.ensemble[k]
+            parameters = member.parameters
+            if programs.values._cache_size() == 0:
+                calls[programs.values] = partial(programs.values, (parameters,), seen)
+            if programs.learn._cache_size() == 0 and not _has_keys(member):
+                copied = jax.tree.map(own_array, member)
+                gamma = np.asarray(state.gamma)
+                calls[programs.learn] = partial(programs.learn, (copied,), batch, value, gamma[None], gamma)
+        if len(calls) > 1:
+            with ThreadPoolExecutor(min(len(calls), os.cpu_count() or 1)) as pool:
+                for call in [pool.submit(call) for call in calls.values()]:
+                    call.result()
+
+    @property
+    def _layout(self) -> RowLayout:
+        assert self.layout is not None, "rows come where their layout is known"
+        return self.layout
+
+    def _target_value(self, state: ValueState, next_observation: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """As `learning.target_value`."""
+        online = [group.parameters if self.rules.double else None for group in state.ensemble]
+
+        def value_of(k: int) -> tuple[np.ndarray, bool]:
+            return next_value_alone(self.members[k], state.target[k], online[k], next_observation)
+
+        if self.rules.mixture:
+            values, usable = zip(*map(value_of, range(len(self.members))), strict=True)
+            mixed = self.counting.mix(np.stack(values), np.array(usable), state.selected, len(self.members))
+            return np.asarray(mixed[0]), np.asarray(mixed[1])
+        target = int(np.asarray(state.selected.members)[0])
+        value, sound = value_of(target)
+        unusable = np.zeros(len(self.members), bool)
+        unusable[target] = not sound
+        return value, unusable
 
     def act(
         self, state: ValueState, observations: np.ndarray, uniforms: np.ndarray, epsilons: np.ndarray
-    ) -> tuple[ValueState, Array]:
-        """ε-greedy actions of the behaviour members."""
-        member = self.counting.behaviour_members(state.record, state.selected, uniforms[:, 2:], epsilons[1])
-        acting = np.asarray(member)
-        values = {k: np.asarray(self._values(state, k, observations)) for k in set(acting.tolist())}
-        q = np.stack([values[k][row] for row, k in enumerate(acting.tolist())])
-        record, actions = self.counting.choose_actions(state.record, member, q, uniforms[:, :2], epsilons[0])
-        return state._replace(record=record), actions
+    ) -> tuple[ValueState, np.ndarray]:
+        """ε-greedy actions of the behaviour members, as `learning.choose_actions`."""
+        record = state.record
+        _, drawn = self.counting.behaviour_members(None, record, state.selected, uniforms[:, 2:], epsilons[1])
+        member = np.asarray(drawn)
+        acting = member.tolist()
+        values = {k: self._values(state.ensemble[k].parameters, k, observations) for k in set(acting)}
+        q = np.stack([values[k][row] for row, k in enumerate(acting)])
+        diverged = np.array(record.diverged)
+        diverged[member[~np.isfinite(q).all(axis=-1)]] = True
+        if diverged[member].any():
+            return state._replace(record=record._replace(diverged=diverged)), np.full(len(acting), -1, np.int32)
+        anything = (uniforms[:, 1] * np.float32(q.shape[-1])).astype(np.int32)
+        action = np.where(uniforms[:, 0] < epsilons[0], anything, q.argmax(axis=-1).astype(np.int32))
+        acted = np.asarray(record.acted) + np.bincount(member, minlength=len(diverged)).astype(np.int32)
+        return state._replace(record=record._replace(diverged=diverged, acted=acted)), action
 
-    def _values(self, state: ValueState, member: int, observations: np.ndarray) -> Array:
-        return self.members[member].values((state.ensemble[member].parameters,), observations)
+    def _values(self, parameters: Array, member: int, observations: np.ndarray) -> np.ndarray:
+        """The Q values of a member. [n, A]
+
+        Vectors are filled up to the size of a batch, for which the program is there anyway: to compile another one
+        takes longer than all that is saved until the next generation.
+        """
+        n = len(observations)
+        if self.layout is not None and n < self._batch_size:
+            rows = np.zeros((self._batch_size, *observations.shape[1:]), observations.dtype)
+            rows[:n] = observations
+            observations = rows
+        return np.asarray(self.members[member].values((parameters,), observations))[:n]
 
     def update_and_act(
         self,
@@ -192,7 +273,7 @@ class StagedPrograms:
         observations: np.ndarray,
         uniforms: np.ndarray,
         epsilons: np.ndarray,
-    ) -> tuple[ValueState, Array]:
+    ) -> tuple[ValueState, np.ndarray]:
         """`update`, then `act`."""
         state, _ = self.update(state, batch)
         return self.act(state, observations, uniforms, epsilons)
@@ -225,7 +306,12 @@ class StagedPrograms:
     def greedy(self, state: ValueState, observations: np.ndarray) -> np.ndarray:
         """The greedy actions of the target member's online network, or of its snapshot if it has diverged since. [n]"""
         target = int(state.selected.members[0])
-        q = np.asarray(self._values(state, target, observations))
+        q = self._values(state.ensemble[target].parameters, target, observations)
         if not np.isfinite(q).all():
-            q = np.asarray(self.members[target].values((state.target[target],), observations))
+            q = self._values(state.target[target], target, observations)
         return q.argmax(axis=-1)
+
+
+def _has_keys(member: Any) -> bool:
+    """Whether its optimizer draws; NumPy cannot copy a random key."""
+    return any(jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) for leaf in jax.tree.leaves(member))
