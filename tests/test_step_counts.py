@@ -113,8 +113,8 @@ def test_kernels_of_the_fused_program(members: list[tuple[int, ...]], most: int)
 def test_a_new_architecture_compiles_three_programs() -> None:
     compiled: list[str] = []
 
-    def note(event: str, duration: float, **_: Any) -> None:
-        del duration
+    def note(event: str, duration_secs: float, **_: str | int) -> None:
+        del duration_secs
         if event.endswith("backend_compile_duration"):
             compiled.append(event)
 
@@ -133,6 +133,8 @@ def test_a_new_architecture_compiles_three_programs() -> None:
     stays, goes = state.members
     child = goes.replace(hidden=(27, 31), activation="selu")
     children = (Descendant(stays, 0, None), Descendant(child, 1, "architecture"))
+    same = (Descendant(stays, 0, None), Descendant(goes, 1, "learning_rate"))
+    state, _ = agent.replace_members(state, same, False, trainer.clock, np.random.default_rng(0))
     jax.monitoring.register_event_duration_secs_listener(note)
     try:
         trainer.state, _ = agent.replace_members(state, children, False, trainer.clock, np.random.default_rng(0))

@@ -17,7 +17,13 @@ TWO = [Hyperparameters(hidden=(16,)), Hyperparameters(hidden=(8,), optimizer="sg
 
 
 def trainer(members: list[Hyperparameters] = TWO, **settings: Any) -> Trainer:
-    values = {"learning_starts": 40, "batch_size": 8, "buffer_size": 200, "target_update_interval": 20, "seed": 0}
+    values: dict[str, Any] = {
+        "learning_starts": 40,
+        "batch_size": 8,
+        "buffer_size": 200,
+        "target_update_interval": 20,
+        "seed": 0,
+    }
     run = AdaDQN("CartPole-v1", members, **(values | settings)).trainer
     run.clock = Clock(horizon=200)
     return run

@@ -73,6 +73,10 @@ class DQNAgent(ValueAgent[DQNPrograms]):
         """An update every G steps, a target update every T steps (lines 6 and 12), once learning has started."""
         del ended
         s = self.settings
+        begun = max(clock.settled, clock.replay_start + s.learning_starts)
+        if clock.step // s.target_update_interval <= begun // s.target_update_interval:
+            # Nothing but updates can be due, as after nearly every step: no need to go through the steps one by one.
+            return (Operation.UPDATE,) * ((clock.step // s.train_freq - begun // s.train_freq) * s.gradient_steps)
         due: list[Operation] = []
         for beat in beats(clock, s.learning_starts, s.train_freq, s.target_update_interval):
             if beat.update:
