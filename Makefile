@@ -1,4 +1,4 @@
-# Needs make and a python3 (3.11 or newer) with venv; PYTHON=python3.12 chooses another.
+# Needs make and python3 (3.11 or newer) with venv; PYTHON=python3.12 selects another interpreter.
 PYTHON ?= python3
 VENV := .venv
 BENCH := .venv-bench
@@ -10,45 +10,45 @@ BIN := $(VENV)/bin
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-install: $(VENV)/.installed ## create .venv with adaqn and the tools of the checks
+install: $(VENV)/.installed ## create .venv with adaqn and the development tools
 
-demo: $(VENV)/.installed ## watch one small run tune itself
+demo: $(VENV)/.installed ## train, evaluate and plot AdaDQN on Lunar Lander
 	$(BIN)/python -m adaqn.demo
 
-test: $(VENV)/.installed ## all tests but the slow and the thorough ones
+test: $(VENV)/.installed ## run the tests, except for slow and thorough ones
 	$(BIN)/pytest -n 2
 
-test-thorough: $(VENV)/.installed ## the tests that take many processes or programs
+test-thorough: $(VENV)/.installed ## run the tests that start many processes or compile many programs
 	$(BIN)/pytest -n 2 -m thorough
 
-test-all: $(VENV)/.installed ## all tests, learning to a threshold included
+test-all: $(VENV)/.installed ## run all tests, including slow ones that train to a threshold
 	$(BIN)/pytest -n 2 -m ""
 
-# One recipe, not prerequisites: in a fixed order also under make -j, and the quick checks first.
-check: $(VENV)/.installed ## what CI runs: format, lint, types, layers, tests
+# One recipe, not prerequisites: a fixed order even with make -j, quick checks first.
+check: $(VENV)/.installed ## run CI's checks: format, lint, types, layers, tests
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/pyright
 	$(BIN)/lint-imports
 	$(MAKE) test
 
-format: $(VENV)/.installed ## format and mend what ruff can mend
+format: $(VENV)/.installed ## format the code and apply ruff's automatic fixes
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: $(BENCH)/.installed ## steps per second, latency and memory beside SB3 and SBX (TASK=pong: only there)
+bench: $(BENCH)/.installed ## compare speed, latency and memory with SB3 and SBX (TASK=pong: only on Pong)
 	$(BENCH)/bin/python -m benchmarks.throughput $(if $(TASK),--task $(TASK))
 
-versus: $(BENCH)/.installed ## learning curves beside SB3's (TASK=pendulum-td3: of TD3), or with TASK=hopper SBX's (minutes to an hour)
+versus: $(BENCH)/.installed ## compare learning curves with SB3's DQN (TASK=pendulum-td3: SB3's TD3, TASK=hopper: SBX's SAC; up to an hour)
 	$(BENCH)/bin/python -m benchmarks.versus $(if $(TASK),--task $(TASK))
 
-clean: ## remove caches and build products (the environments stay)
+clean: ## remove caches and build products, but not the virtual environments
 	rm -rf build dist src/*.egg-info .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
 TOO_OLD = import sys; sys.exit(sys.version_info < (3, 11) and "adaqn needs Python 3.11 or newer; try: make PYTHON=python3.11")
 
-# The stamp is written last, so an interrupted installation is taken up again.
+# The stamp is written last, so that an interrupted installation is repeated.
 $(VENV)/.installed: requirements/dev.txt requirements/base.txt pyproject.toml
 	@$(PYTHON) -c '$(TOO_OLD)'
 	$(PYTHON) -m venv $(VENV)

@@ -1,1 +1,1 @@
-"""How fast, how small and how good adaqn is beside its peers; each program here is run with `python -m`."""
+"""Benchmarks of adaqn's speed, memory and learning against other libraries; run each with `python -m`."""

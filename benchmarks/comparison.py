@@ -16,7 +16,7 @@ AUC_TOLERANCE = 0.1
 
 
 class Score(NamedTuple):
-    """One run in two numbers."""
+    """The final return and AUC of one run."""
 
     seed: int
     final: float  # mean return of the last 20 % of its episodes
@@ -24,12 +24,12 @@ class Score(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """Ours beside the peer's; nothing can be said of the final score with fewer than three runs in all."""
+    """Our scores and the peer's; the final score is not comparable with fewer than three runs in all."""
 
     ours_final: float
     peer_final: float
-    pooled_sd: float  # NaN where both sides have one seed
-    final_error: float  # standard error of the difference between the sides; NaN where one has one seed
+    pooled_sd: float  # NaN if both sides have one seed
+    final_error: float  # standard error of the difference between the sides; NaN if either has one seed
     ours_auc: float
     peer_auc: float
     auc_error: float
@@ -38,7 +38,7 @@ class Verdict(NamedTuple):
 
 
 def final_return(curve: Curve) -> float:
-    """The mean return of the last 20 % of the episodes, counted in episodes; at least one."""
+    """The mean return of the last 20 % of the episodes (at least one episode)."""
     returns = [episode.total for episode in curve.episodes]
     return float(np.mean(returns[-math.ceil(LAST_SHARE * len(returns)) :]))
 
@@ -46,7 +46,8 @@ def final_return(curve: Curve) -> float:
 def epoch_returns(curve: Curve) -> np.ndarray:
     """The mean return of the episodes that ended in each epoch. [EPOCHS]
 
-    An epoch in which none ended keeps the value of the one before; before the first, its return holds.
+    An epoch without a finished episode repeats the previous value; epochs before the first finished episode have that
+    episode's return.
     """
     epochs: list[list[float]] = [[] for _ in range(EPOCHS)]
     for episode in curve.episodes:
@@ -61,7 +62,7 @@ def epoch_returns(curve: Curve) -> np.ndarray:
 
 
 def score(curve: Curve) -> Score:
-    """One run in two numbers."""
+    """The final return and AUC of one run."""
     return Score(curve.seed, final_return(curve), float(epoch_returns(curve).mean()))
 
 
@@ -82,10 +83,10 @@ def difference_error(first: Sequence[float], second: Sequence[float]) -> float:
 
 
 def verdict(ours: Sequence[Score], peer: Sequence[Score]) -> Verdict:
-    """Whether ours is at least the peer's less one pooled deviation, and whether its AUC is at least 0.9 of the peer's.
+    """Whether our final return is within one pooled deviation of the peer's, and our AUC at least 0.9 of the peer's.
 
-    A share of a negative AUC would ask for MORE than the peer's, so the tolerance is a distance: 10 % of its
-    magnitude below it. Where the peer's AUC is positive, that is exactly 0.9 of it.
+    0.9 of a negative AUC would require MORE than the peer's, so the tolerance is a distance: 10 % of the magnitude of
+    the peer's AUC. If that is positive, the limit is exactly 0.9 of it.
     """
     ours_final, peer_final = _mean(run.final for run in ours), _mean(run.final for run in peer)
     ours_auc, peer_auc = _mean(run.auc for run in ours), _mean(run.auc for run in peer)

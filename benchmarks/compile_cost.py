@@ -1,6 +1,6 @@
-"""What compiling costs a run in an infinite space: the same run with an empty compilation cache and with a full one.
+"""The cost of compilation in an infinite space: the same run with an empty and with a filled compilation cache.
 
-Lunar Lander, five members, a generation every 10,000 steps. The two runs must agree to the byte.
+Lunar Lander, five members, a generation every 10,000 steps. The results of the two runs must be byte-identical.
 """
 
 from __future__ import annotations
@@ -34,15 +34,13 @@ def main() -> None:
             seconds[name] = summary["time"]["elapsed"]
             header, *rows = (folder / name / "progress.csv").read_text().splitlines()
             compiling[name] = float(rows[-1].split(",")[header.split(",").index("time/compile_seconds")])
-            print(
-                f"{name}: {seconds[name]:.1f} s, of which {compiling[name]:.1f} s on getting programs ready", flush=True
-            )
+            print(f"{name}: {seconds[name]:.1f} s, of which {compiling[name]:.1f} s compiling or loading", flush=True)
         same = all((folder / "cold" / file).read_bytes() == (folder / "warm" / file).read_bytes() for file in EXACT)
         print(f"cold / warm: {seconds['cold'] / seconds['warm']:.3f}")
-        # A machine's speed drifts from one run to the next by more than this; what both runs do besides is the same.
+        # The machine's speed drifts between runs by more than this cost, so only the compilation times are compared.
         extra = (compiling["cold"] - compiling["warm"]) / seconds["warm"]
-        print(f"getting programs ready took {extra:.1%} of the warm run more when cold")
-        print(f"{', '.join(EXACT)} equal to the byte: {'yes' if same else 'NO'}")
+        print(f"compilation costs {extra:.1%} of the warm run's time")
+        print(f"{', '.join(EXACT)} byte-identical: {'yes' if same else 'NO'}")
         shutil.rmtree(folder / "cache", ignore_errors=True)
 
 

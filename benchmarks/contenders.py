@@ -1,6 +1,6 @@
-"""Who is compared: DQN, SAC and TD3 of three libraries with the same settings, behind one interface.
+"""The algorithms compared: DQN, SAC and TD3 of three libraries with the same settings, behind one interface.
 
-Libraries are imported where they are built, so that a process loads only the one it measures.
+Libraries are imported on construction, so that a process loads only the one it measures.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ Library = Literal["sb3", "sbx", "adaqn"]
 Layers = tuple[int, ...]
 Convolutions = tuple[tuple[int, int, int], ...]  # channels, kernel and stride of each
 
-# The class of each algorithm counts for the time of an import, not the package alone: ours imports nothing heavy
-# until a class is asked for.
+# Import time is measured up to the algorithm's class, not just the package: ours imports nothing heavy until a class
+# is accessed.
 MODULES: dict[Library, str] = {"sb3": "stable_baselines3", "sbx": "sbx", "adaqn": "adaqn"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What is the same for every contender; the names are those of all three libraries."""
+    """Settings shared by every contender, under the names that all three libraries use."""
 
     learning_rate: float
     gamma: float = 0.99
@@ -34,20 +34,20 @@ class Settings:
 
 @dataclass(frozen=True, kw_only=True)
 class DQNSettings(Settings):
-    """One DQN for all, but for the last two."""
+    """DQN settings shared by all contenders, except for the last two."""
 
     target_update_interval: int
     exploration_initial_eps: float = 1.0
     exploration_final_eps: float = 0.01
     exploration_steps: int
     convolutions: Convolutions = ()  # in front of the hidden layers, without padding
-    max_grad_norm: float = 10.0  # SB3 alone clips gradients; this is its default
-    loss: str = "l2"  # ours and SBX's; SB3 has Huber's
+    max_grad_norm: float = 10.0  # only SB3 clips gradients; this is its default
+    loss: str = "l2"  # of ours and SBX; SB3 always uses Huber
 
 
 @dataclass(frozen=True, kw_only=True)
 class SACSettings(Settings):
-    """One SAC for all, with a learned entropy coefficient that begins at 1."""
+    """SAC settings shared by all contenders, with a learned entropy coefficient that starts at 1."""
 
     tau: float = 0.005
     actor_hidden: Layers = (256, 256)
@@ -55,7 +55,7 @@ class SACSettings(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class TD3Settings(Settings):
-    """One TD3 for all; the noise on the target's actions is the default of all, 0.2 clipped at 0.5."""
+    """TD3 settings shared by all contenders; the target policy noise is everyone's default, 0.2 clipped at 0.5."""
 
     tau: float = 0.005
     actor_hidden: Layers = (256, 256)
@@ -69,12 +69,12 @@ class Contender:
 
     name: str
     library: Library
-    members: tuple[Layers, ...]  # hidden layers of every critic; DQN's peers have one, others two equal ones
-    preset: str | None = None  # of ours, where members differ in more than their layers
+    members: tuple[Layers, ...]  # hidden layers of every critic; peers have one for DQN, two equal ones for SAC and TD3
+    preset: str | None = None  # adaqn's preset, if members differ in more than their layers
 
 
 class Learner(Protocol):
-    """What all three libraries share."""
+    """The interface that all three libraries share."""
 
     def learn(self, total_timesteps: int, /) -> object: ...
 
@@ -84,12 +84,12 @@ def algorithm(library: Library, settings: Settings) -> str:
     if isinstance(settings, TD3Settings):
         return "TD3"
     name = "SAC" if isinstance(settings, SACSettings) else "DQN"
-    # Our DQN and SAC are these with one member and with two equal ones.
+    # Our DQN and SAC are AdaDQN with one member and AdaSAC with two equal members.
     return f"Ada{name}" if library == "adaqn" else name
 
 
 def build(contender: Contender, env: gym.Env[Any, Any], settings: Settings, steps: int, seed: int) -> Learner:
-    """The contender, ready to learn for that many steps."""
+    """Create the contender, ready to learn for `steps` steps."""
     if contender.library == "adaqn":
         return _adaqn(contender, env, settings, seed)
     return _peer(contender, env, settings, steps, seed)
@@ -138,9 +138,9 @@ def _peer(contender: Contender, env: gym.Env[Any, Any], settings: Settings, step
         shared["policy_kwargs"] = {"net_arch": hidden}
         if shared.pop("convolutions"):
             policy = "CnnPolicy"
-            # Its convolutions are those of our settings, and the first dense layer belongs to them.
+            # SB3's convolutions equal those of our settings; its features extractor includes the first dense layer.
             shared["policy_kwargs"] = {"net_arch": hidden[1:], "features_extractor_kwargs": {"features_dim": hidden[0]}}
-            # Each observation once, as ours; SB3 can do that only if it takes every end for a real one.
+            # Store each observation once, as ours; SB3 supports that only if truncation is treated as termination.
             shared |= {
                 "optimize_memory_usage": True,
                 "replay_buffer_kwargs": {"handle_timeout_termination": False},

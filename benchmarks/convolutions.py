@@ -1,7 +1,7 @@
-"""One DQN update on batches of Atari frames, ours beside PyTorch's: `python -m benchmarks.convolutions`.
+"""One DQN update on batches of Atari frames, ours against PyTorch's: `python -m benchmarks.convolutions`.
 
 Both compute a target from the next frames, one gradient and one Adam step with the same network on one core. They
-take turns, and the least processor time of each counts: neighbours on the machine can only add to it.
+take turns, and the minimum processor time of each is reported: other processes can only increase it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ LAYERS = ((32, 8, 4), (64, 4, 2), (64, 3, 1))  # channels, kernel, stride
 
 
 def main() -> None:
-    """Measure in turns, then print."""
+    """Measure alternately, then print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--members", type=int, default=1)
@@ -37,8 +37,10 @@ def main() -> None:
             times[name].append(time.process_time() - begun)
     least = {name: min(found) for name, found in times.items()}
     for name, seconds in least.items():
-        print(f"{name}: {1e3 * seconds:.1f} ms an update")
-    print(f"{given.members} of ours in the time of {least['adaqn'] / least['torch']:.2f} of torch's")
+        print(f"{name}: {1e3 * seconds:.1f} ms per update")
+    print(
+        f"ours with {given.members} members takes {least['adaqn'] / least['torch']:.2f} times as long as torch with one"
+    )
 
 
 def ours(members: int) -> Callable[[], Any]:
@@ -75,7 +77,7 @@ def ours(members: int) -> Callable[[], Any]:
 
 
 def torchs() -> Callable[[], Any]:
-    """An update of one network as Stable-Baselines3 makes it, without its replay buffer."""
+    """An update of one network as in Stable-Baselines3, without its replay buffer."""
     import torch  # pyright: ignore[reportMissingImports]
     from torch import nn  # pyright: ignore[reportMissingImports]
 

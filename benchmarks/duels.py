@@ -1,4 +1,4 @@
-"""What `versus` compares: three tasks, each our algorithm against the same one of a peer."""
+"""The comparisons of `versus`: three tasks, each with our algorithm and a peer's implementation of the same one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Side = Literal["ours", "sb3", "sbx"]
 
 @dataclass(frozen=True, kw_only=True)
 class Duel:
-    """An environment, a peer, and what both learn with."""
+    """An environment, a peer, and the settings that both learn with."""
 
     name: str
     environment: str
@@ -22,20 +22,20 @@ class Duel:
     peer: Literal["sb3", "sbx"]
     settings: Settings
     critics: tuple[Layers, ...]
-    steps: int  # of a run, unless another number is given
+    steps: int  # default length of a run
 
     @property
     def sides(self) -> tuple[Side, Side]:
-        """Who learns: ours first."""
+        """The two sides, ours first."""
         return "ours", self.peer
 
     def contender(self, side: Side) -> Contender:
-        """A side as `build` takes it."""
+        """The contender of a side, as an argument of `build`."""
         library: Library = "adaqn" if side == "ours" else side
         return Contender(side, library, self.critics)
 
     def label(self, side: Side) -> str:
-        """What a reader calls it."""
+        """The name of a side in tables and figures."""
         return f"{'adaqn' if side == 'ours' else side.upper()} {self.algorithm}"
 
 
@@ -47,7 +47,7 @@ DUELS: dict[str, Duel] = {
             environment=LUNAR_LANDER.environment,
             algorithm="DQN",
             peer="sb3",
-            # SB3's loss is Huber's. It always clips gradients and ours never does; at this norm clipping does nothing.
+            # SB3 uses the Huber loss. It always clips gradients, ours never; clipping at this norm has no effect.
             settings=dataclasses.replace(LUNAR_LANDER.settings, loss="huber", max_grad_norm=1e9),
             critics=((200, 200),),
             steps=100_000,

@@ -1,8 +1,8 @@
-"""Floating-point operations of one step, counted from the sizes of layers.
+"""Floating-point operations of one step, counted from layer sizes.
 
-A layer is a product of matrices, and a product of [a, b] with [b, c] is 2abc operations. Learning takes three products
-for each layer: values, gradients of its weights, gradients of its inputs; the last not in the first layer, whose inputs
-nobody learns. Work on single numbers (activations, optimizers, Polyak averages) is not counted.
+A layer is a matrix product, and a product of [a, b] with [b, c] is 2abc operations. Learning takes three products per
+layer: outputs, gradients of its weights, gradients of its inputs; the first layer needs no gradients of its inputs.
+Elementwise work (activations, optimizers, Polyak averages) is not counted.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from benchmarks.contenders import Convolutions, Layers
 
 
 class Layer(NamedTuple):
-    """A layer as a product, for one sample."""
+    """A layer as a matrix product, for one sample."""
 
-    positions: int  # at which the same weights are used: 1 but in convolutions
+    positions: int  # number of times the same weights are applied: 1 except in convolutions
     inputs: int
     outputs: int
 
     @property
     def flops(self) -> int:
-        """Those of its values."""
+        """Operations of its forward pass."""
         return 2 * self.positions * self.inputs * self.outputs
 
 
@@ -37,7 +37,7 @@ def perceptron(inputs: int, hidden: Layers, outputs: int) -> Network:
 
 
 def convolutional(side: int, channels: int, convolutions: Convolutions, hidden: Layers, outputs: int) -> Network:
-    """Convolutions of a square image without padding, then dense layers."""
+    """Convolutions over a square image without padding, then dense layers."""
     layers: list[Layer] = []
     for units, kernel, stride in convolutions:
         side = (side - kernel) // stride + 1
@@ -47,26 +47,26 @@ def convolutional(side: int, channels: int, convolutions: Convolutions, hidden: 
 
 
 def values(network: Network) -> int:
-    """Of the outputs for one sample."""
+    """Operations of the forward pass for one sample."""
     return sum(layer.flops for layer in network)
 
 
 def learning(network: Network) -> int:
-    """Of the outputs for one sample and the gradients of all weights."""
+    """Operations of the forward pass and the gradients of all weights for one sample."""
     return 3 * values(network) - network[0].flops
 
 
 def dqn_update(members: Sequence[Network], batch: int) -> float:
-    """Of an update of all members; the target member is counted as their average."""
+    """Operations of an update of all members; the target member is counted as their average."""
     target = _mean([values(member) for member in members])
     return batch * (target + sum(learning(member) for member in members))
 
 
 def sac_update(critics: Sequence[Network], actor: Network, batch: int) -> float:
-    """Of an update of all critics and the actor.
+    """Operations of an update of all critics and the actor.
 
-    The target takes the actor and a pair of critics, the actor's own update another pair with gradients of their
-    inputs; a pair is counted as twice the average.
+    The target evaluates the actor and a pair of critics; the actor's update evaluates a pair with gradients of its
+    inputs. A pair is counted as twice the average.
     """
     pair = 2 * _mean([values(critic) for critic in critics])
     target = values(actor) + pair

@@ -1,4 +1,4 @@
-"""A process of its own on one core with one thread, which is how everything here is measured."""
+"""A separate process on one core with one thread, in which every measurement runs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def cores() -> tuple[int, ...]:
 
 
 def pin(core: int) -> None:
-    """Keep this process on one core, where the system can do that (Linux)."""
+    """Pin this process to one core, on systems that support it (Linux)."""
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {core})
 
@@ -38,11 +38,11 @@ def pin(core: int) -> None:
 def run_module(
     module: str, arguments: Sequence[str], environ: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run `python -m module` with one thread for every library; its errors go to our own stderr."""
-    # JAX's own cache would make every start a warm one.
+    """Run `python -m module` with one thread for every library; its stderr is ours."""
+    # JAX's own cache would make every start warm.
     inherited = {name: value for name, value in os.environ.items() if name != "JAX_COMPILATION_CACHE_DIR"}
     found = {"PYTHONPATH": str(ROOT)}
-    with tempfile.TemporaryDirectory() as elsewhere:  # MuJoCo leaves a file of its warnings where it runs
+    with tempfile.TemporaryDirectory() as elsewhere:  # MuJoCo writes a log file to the working directory
         return subprocess.run(
             [sys.executable, "-m", module, *arguments],
             cwd=elsewhere,

@@ -1,4 +1,4 @@
-"""How long each kernel of the compiled programs takes, as XLA's own profiler tells it."""
+"""Time per kernel of the compiled programs, as measured by XLA's profiler."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import statistics
 import tempfile
 from collections.abc import Callable, Mapping
 
-# The profiler names kernels as the compiled program does, in lower case; all else that it records has capitals.
+# The profiler names kernels as the compiled program does, in lower case; names of all other events have capitals.
 _KERNEL = re.compile(r"[a-z][a-z0-9_\-]*(\.\d+)*")
 _PRODUCT = re.compile(r"(dot|ynn|conv)")
 
@@ -17,7 +17,7 @@ SHOWN = 12
 
 
 def kernel_seconds(run: Callable[[], None], steps: int) -> dict[str, float]:
-    """Seconds of every kernel in one of the steps that `run` does; medians, which a busy machine hardly moves."""
+    """Seconds per step of every kernel in the steps that `run` takes; medians, which are robust on a busy machine."""
     import jax
 
     options = jax.profiler.ProfileOptions()
@@ -37,11 +37,11 @@ def kernel_seconds(run: Callable[[], None], steps: int) -> dict[str, float]:
 
 
 def print_kernels(seconds: Mapping[str, float]) -> None:
-    """The longest kernels, and the share of those that a library for products does."""
+    """Print the slowest kernels and the total of matrix products."""
     total = sum(seconds.values())
     products = sum(taken for name, taken in seconds.items() if _PRODUCT.match(name))
     print(
-        f"\n{len(seconds)} kernels take {1e6 * total:.0f} us a step, {1e6 * products:.0f} of them products (dot, ynn):"
+        f"\n{len(seconds)} kernels take {1e6 * total:.0f} us per step, products (dot, ynn) {1e6 * products:.0f} of it:"
     )
     for name, taken in sorted(seconds.items(), key=lambda item: -item[1])[:SHOWN]:
         print(f"{1e6 * taken:6.0f} us  {name}")

@@ -1,4 +1,4 @@
-"""One training run of `versus`: a task, a side and a seed in, every training episode out as JSON."""
+"""One training run of `versus`: trains a side of a task with a seed and writes every training episode as JSON."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ class Curve:
 
 
 def curve_path(out: Path, side: Side, seed: int) -> Path:
-    """Where the run of this side and seed is kept."""
+    """The file of the run of a side and seed."""
     return out / f"{side}-seed{seed}.json"
 
 
 def read_curve(path: Path) -> Curve:
-    """The run that `write_curve` was given."""
+    """Read a run that `write_curve` wrote."""
     data = json.loads(path.read_text())
     episodes = tuple(Episode(int(step), float(total), int(length)) for step, total, length in data["episodes"])
-    # Files from when there was but one task do not name it.
+    # Old files, from when there was only one task, do not name it.
     return Curve(data.get("task", "lunar-lander"), data["side"], data["seed"], data["steps"], episodes)
 
 
 def write_curve(path: Path, curve: Curve) -> None:
-    """Write the run whole or not at all: a file that exists is never rerun."""
+    """Write the run atomically, because a run whose file exists is never repeated."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_suffix(".partial")
     partial.write_text(json.dumps(dataclasses.asdict(curve)) + "\n")
@@ -67,10 +67,10 @@ def train(duel: Duel, side: Side, seed: int, steps: int) -> Curve:
 
 
 def _explore_by_schedule(learner: Any) -> None:
-    """Let SB3's DQN act by its schedule of ε from the first step.
+    """Make SB3's DQN follow its ε schedule from the first step.
 
-    It acts at random until learning starts, where the paper and ours decay ε from the first step. What was seen in
-    those first 1,000 steps stays in the buffer for a tenth of the run, so the two must explore alike.
+    SB3 acts uniformly at random until learning starts, while the paper and ours decay ε from the first step. The first
+    1,000 transitions stay in the buffer for a tenth of the run, so both must explore alike.
     """
 
     def by_schedule(*_: Any, **__: Any) -> tuple[Any, Any]:
@@ -81,7 +81,7 @@ def _explore_by_schedule(learner: Any) -> None:
 
 
 class EpisodeLog(gym.Wrapper[Any, Any, Any, Any]):
-    """Keeps step, return and length of every finished episode."""
+    """Records step, return and length of every finished episode."""
 
     def __init__(self, env: gym.Env[Any, Any]) -> None:
         super().__init__(env)

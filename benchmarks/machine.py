@@ -1,4 +1,4 @@
-"""What a measurement was made on: processor and versions, but no date: a rerun changes only numbers."""
+"""The machine and package versions of a measurement, without a date, so that a rerun changes only numbers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def machine() -> dict[str, str | int]:
 
 
 def versions() -> dict[str, str]:
-    """Python and the packages that the numbers depend on, as far as they are installed."""
+    """Versions of Python and of the installed packages that the numbers depend on."""
     found = {"python": platform.python_version()}
     for package in _PACKAGES:
         try:

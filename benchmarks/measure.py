@@ -1,4 +1,4 @@
-"""One measurement of `throughput`, in a process of its own: prints a JSON object on its last line."""
+"""One measurement of `throughput`, in a separate process: prints a JSON object as its last line."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ _ENVIRONMENT_WARMUP = 1_000
 
 @dataclasses.dataclass(frozen=True)
 class Rate:
-    """How fast a contender learns once all is compiled."""
+    """Speed and memory of a contender once everything is compiled."""
 
     steps_per_second: float
-    cpu_share: float  # below 1 where other processes took the core in the meantime
+    cpu_share: float  # below 1 if other processes used the core meanwhile
     peak_rss_mb: float
 
 
 @dataclasses.dataclass(frozen=True)
 class Latency:
-    """How long a user waits; each part in seconds."""
+    """Start-up times, in seconds."""
 
     import_seconds: float
     construct_seconds: float
@@ -40,7 +40,7 @@ class Latency:
 
 
 def measure_rate(task: Task, contender: Contender, warmup: int, steps: int) -> Rate:
-    """Steps per second over `steps` steps, after `warmup` steps in which learning starts."""
+    """Steps per second over `steps` steps, after `warmup` steps during which learning starts."""
     total = warmup + steps + 1
     env = task.make()
     watch = Stopwatch(env, warmup, warmup + steps)
@@ -49,12 +49,12 @@ def measure_rate(task: Task, contender: Contender, warmup: int, steps: int) -> R
 
 
 def measure_latency(task: Task, contender: Contender) -> Latency:
-    """The time to the first update, which is due as soon as there is a batch."""
+    """The time to the first update, which happens as soon as the buffer holds a batch."""
     settings = dataclasses.replace(task.settings, learning_starts=task.settings.batch_size)
-    # By then at least one update has been made on every side: they differ by one in whether the step at which
-    # learning starts is itself followed by an update.
+    # By this step every library has made an update: they differ in whether the step at which learning starts is itself
+    # followed by one.
     first = settings.learning_starts + settings.train_freq + 1
-    # The peers state the exploration as a share of the run, and a share cannot exceed 1.
+    # The peers take the exploration as a fraction of the run, which cannot exceed 1.
     steps = settings.exploration_steps if isinstance(settings, DQNSettings) else first
     env = task.make()
     watch = Stopwatch(env, first)
@@ -94,7 +94,7 @@ def _peak_rss_mb() -> float:
 
 
 def main() -> None:
-    """Measure what the arguments say and print it."""
+    """Take the measurement that the arguments describe and print it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("quantity", choices=get_args(Quantity))
     parser.add_argument("--task", choices=TASKS, required=True)

@@ -1,4 +1,4 @@
-"""DQN with a convolution on a MinAtar game, beside the random policy, by the training return at the end."""
+"""Final training return of a convolutional DQN on a MinAtar game, compared with a random policy."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def random_return(game: str, episodes: int) -> float:
 
 
 def main() -> None:
-    """Train what is missing, then compare."""
+    """Train the missing runs, then compare."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--game", default="MinAtar/Breakout")
     parser.add_argument("--steps", type=int, default=50_000)

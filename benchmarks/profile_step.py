@@ -1,9 +1,8 @@
-"""Where the time of one training step goes, measured inside the real loop: `python -m benchmarks.profile_step`.
+"""Profile of a training step, measured inside the real loop: `python -m benchmarks.profile_step`.
 
-In the loop a step takes longer than the same program called again and again, because the interpreter and the
-environment push its data and code out of the caches; so parts are timed where they run.
-How near the compiled update is to what this machine can do is told beside the best rate of a product of two matrices of
-256 x 256 in the same process, on one thread.
+A step in the loop takes longer than the same program called repeatedly, because the interpreter and the environment
+evict its data and code from the CPU caches; so the parts are timed in the loop. The rate of the compiled update is
+compared with the best rate of a 256 x 256 x 256 matrix product in the same process, on one thread.
 """
 
 from __future__ import annotations
@@ -29,14 +28,14 @@ from benchmarks.tasks import TASKS, Task
 SIDE = 256
 PRODUCTS = 2_000
 
-# The parts of a step that do not contain each other; what is left is Python's.
+# The disjoint parts of a step; the rest is Python.
 ENVIRONMENT, SAMPLE, UPDATE, STORE = "environment", "sample a batch", "compiled update and act", "store"
 
-Times = dict[str, list[float]]  # seconds of every call, by what was called
+Times = dict[str, list[float]]  # seconds of every call, by label
 
 
 def main() -> None:
-    """Train for a while, then print the time of each part."""
+    """Train, then print the time of each part."""
     given = _arguments()
     pin(given.core)
     os.environ.update(ONE_THREAD)  # before JAX is imported
@@ -44,20 +43,20 @@ def main() -> None:
         os.environ["XLA_FLAGS"] += " --xla_cpu_enable_xprof_traceme=true"
     task: Task = given.chosen
     contender: Contender = given.profiled
-    with tempfile.TemporaryDirectory() as elsewhere, contextlib.chdir(elsewhere):  # MuJoCo leaves a file of warnings
+    with tempfile.TemporaryDirectory() as elsewhere, contextlib.chdir(elsewhere):  # MuJoCo writes a log file
         env = task.make()
     work = update_flops(task.settings, contender, env)
     model: Any = build(contender, env, task.settings, task.warmup + given.steps, seed=0)
-    limit = product_rate()  # not before adaqn has set JAX up
+    limit = product_rate()  # only after adaqn has configured JAX
     model.learn(task.warmup)
     times = watch(model.trainer)
     begun = time.perf_counter()
     model.learn(given.steps, reset_num_timesteps=False)
     seconds = time.perf_counter() - begun
-    limit = max(limit, product_rate())  # the better of before and after: a neighbour can only slow it down
+    limit = max(limit, product_rate())  # the better of before and after: other processes can only slow it down
 
     print(f"{task.name}, {len(contender.members)} members: {given.steps / seconds:.0f} steps/s, ", end="")
-    print(f"{1e6 * seconds / given.steps:.0f} us a step\n\n   median   calls    share")
+    print(f"{1e6 * seconds / given.steps:.0f} us per step\n\n   median   calls    share")
     for label, taken in sorted(times.items(), key=lambda item: -sum(item[1])):
         if taken:
             print(f"{1e6 * statistics.median(taken):6.0f} us{len(taken):8}{sum(taken) / seconds:9.1%}  {label}")
@@ -66,7 +65,7 @@ def main() -> None:
 
     rate = work / statistics.median(times[UPDATE])
     print(f"\nan update is {work / 1e6:.1f} MFLOP, done at {rate / 1e9:.1f} GFLOP/s: ", end="")
-    print(f"{rate / limit:.0%} of the {limit / 1e9:.1f} of a {SIDE} x {SIDE} x {SIDE} product")
+    print(f"{rate / limit:.0%} of the {limit / 1e9:.1f} GFLOP/s of a {SIDE} x {SIDE} x {SIDE} product")
     if given.kernels:
         print_kernels(kernel_seconds(lambda: model.learn(given.kernels, reset_num_timesteps=False), given.kernels))
 
@@ -78,7 +77,7 @@ def watch(trainer: Any) -> Times:
     times: Times = {}
     programs = trainer.agent.programs(trainer.state)
     update = programs.update_and_act
-    if isinstance(update, dict):  # SAC has one with the actor's update and one without
+    if isinstance(update, dict):  # SAC has a program with the actor's update and one without it
         timed: Any = {
             operation: _timed(times, UPDATE, update[operation], jax.block_until_ready) for operation in update
         }
@@ -87,7 +86,7 @@ def watch(trainer: Any) -> Times:
     watched = programs._replace(update_and_act=timed)
     trainer.agent.programs = lambda state: watched
     for owner, method, label in (
-        (trainer, "_settle", "all between two steps of the environment"),
+        (trainer, "_settle", "everything between two environment steps"),
         (trainer.replay, "sample_rows" if hasattr(trainer.replay, "sample_rows") else "sample", SAMPLE),
         (trainer.agent, "plan", "plan"),
         (trainer, "_step", "environment, storing and observers"),
@@ -99,7 +98,7 @@ def watch(trainer: Any) -> Times:
 
 
 def update_flops(settings: Settings, contender: Contender, env: gym.Env[Any, Any]) -> float:
-    """The operations of one update; acting on one observation is left out."""
+    """Operations of one update, without acting."""
     seen, batch = tuple[int, ...](env.observation_space.shape or ()), settings.batch_size
     if isinstance(settings, SACSettings):
         observation, actions = math.prod(seen), math.prod(env.action_space.shape or ())
@@ -115,7 +114,7 @@ def update_flops(settings: Settings, contender: Contender, env: gym.Env[Any, Any
 
 
 def product_rate() -> float:
-    """Operations per second of the fastest of many products."""
+    """Operations per second of the fastest of many matrix products."""
     import jax
     import jax.numpy as jnp
 
@@ -147,10 +146,10 @@ def _timed(
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--task", choices=TASKS, default="lunar-lander", help="(default lunar-lander)")
-    parser.add_argument("--contender", help="one of ours (default adaqn-k1, or adaqn-k2 where critics are a pair)")
-    parser.add_argument("--hidden", nargs="+", help="members by their layers instead, as in 25x25 200x200")
-    parser.add_argument("--steps", type=int, help="steps to measure (default: as many as `throughput` does)")
-    parser.add_argument("--kernels", type=int, default=0, metavar="N", help="then record the kernels of N more steps")
+    parser.add_argument("--contender", help="one of ours (default adaqn-k1, or adaqn-k2 for SAC)")
+    parser.add_argument("--hidden", nargs="+", help="layers of each member instead, such as 25x25 200x200")
+    parser.add_argument("--steps", type=int, help="steps to measure (default: as in `throughput`)")
+    parser.add_argument("--kernels", type=int, default=0, metavar="N", help="also profile the kernels of N more steps")
     parser.add_argument("--core", type=int, default=cores()[-1], help="the core to measure on")
     given = parser.parse_args()
     task = given.chosen = TASKS[given.task]
@@ -158,7 +157,7 @@ def _arguments() -> argparse.Namespace:
     ours = {contender.name: contender for contender in task.contenders if contender.library == "adaqn"}
     name = given.contender or f"adaqn-k{task.base}"
     if name not in ours:
-        parser.error(f"--contender is {name}, but in {task.name} ours are {', '.join(ours)}.")
+        parser.error(f"--contender must be one of {', '.join(ours)} in {task.name}, but got {name}.")
     given.profiled = ours[name]
     if given.hidden:
         members = tuple(tuple(map(int, layers.split("x"))) for layers in given.hidden)

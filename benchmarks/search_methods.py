@@ -1,8 +1,8 @@
-"""AdaDQN in an infinite space beside random search, SEARL and DEHB, at equal samples on one environment.
+"""AdaDQN in an infinite space compared with random search, SEARL and DEHB, with equal samples on one environment.
 
-Every run has the same budget of environment steps, the same space and the same settings, except that SEARL acts
-greedily and so has no exploration to set; what is compared is the training return over the run (AUC) and in its last
-fifth, and for the searches the best trial as well.
+Every run has the same number of environment steps, search space and settings, except that SEARL acts greedily and so
+has no exploration settings. Compared are the training return over the run (AUC) and in its last fifth, and for the
+searches also the best trial.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def best_trial(path: Path) -> float | None:
 
 
 def main() -> None:
-    """Train what is missing, then compare."""
+    """Train the missing runs, then compare."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--env", default="LunarLander-v3")
     parser.add_argument("--space", default="vectors")

@@ -1,4 +1,4 @@
-"""A clock inside the environment: it runs the same way for every library, whatever callbacks that one has."""
+"""A stopwatch inside the environment, which works the same for every library, whatever its callbacks."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ import gymnasium as gym
 
 
 class Moment(NamedTuple):
-    """A point in time, on the wall and as this process has lived it."""
+    """A point in time: wall-clock and processor time."""
 
     wall: float
     cpu: float  # processor seconds spent by all threads
 
     @classmethod
     def now(cls) -> Moment:
-        """This moment."""
+        """The current time."""
         return cls(time.perf_counter(), time.process_time())
 
     def cpu_share_since(self, begin: Moment) -> float:
-        """How much of a core this process had since then: less than 1 where others took their turn."""
+        """The share of a core that this process had since `begin`: less than 1 if other processes used it."""
         return (self.cpu - begin.cpu) / (self.wall - begin.wall)
 
 
 class Stopwatch:
-    """Notes the time at which chosen steps of an environment are about to be taken.
+    """Records the time just before chosen steps of an environment.
 
-    When step n + 1 is about to be taken, its action is known, and so every update before it has been made:
-    a library that computes asynchronously has had to wait for it.
+    When step n + 1 is about to be taken, its action is known, so every update before it is complete, even in a library
+    that computes asynchronously.
     """
 
     def __init__(self, env: gym.Env[Any, Any], *steps: int) -> None:
@@ -36,11 +36,11 @@ class Stopwatch:
         self._awaited = frozenset(steps)
         self._reached: dict[int, Moment] = {}
         self._step = env.step
-        # Not a wrapper around it: ours keeps single frames only of environments that it can see through.
+        # Not a wrapper: ours stores single frames only for environments whose wrappers it recognizes.
         env.step = self._noted_step
 
     def after(self, step: int) -> Moment:
-        """The moment at which that many steps and all updates due by then were done."""
+        """The time at which this many steps, and all updates due by then, were complete."""
         if step not in self._reached:
             raise LookupError(f"step {step} was not followed by another: {self.taken} steps were taken")
         return self._reached[step]

@@ -1,4 +1,4 @@
-"""From the rounds of `throughput` to the numbers that are reported."""
+"""Summary of the rounds of `throughput` into the reported numbers."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from statistics import median
 
 from benchmarks.contenders import Contender, Layers
 
-BUSY = 0.95  # a share of the core below which a measurement says more about its neighbours
+BUSY = 0.95  # share of the core below which a measurement is dominated by other processes
 
-RateRounds = dict[str, list[dict[str, float]]]  # by contender, one measurement for each round
+RateRounds = dict[str, list[dict[str, float]]]  # by contender, one measurement per round
 LatencyRounds = dict[str, tuple[list[dict[str, float]], list[dict[str, float]]]]  # cold and warm
 
 
@@ -24,15 +24,15 @@ class RateRow:
     members: tuple[Layers, ...]
     steps_per_second: float
     rounds: tuple[float, ...]  # steps per second in each
-    ratio_to_sb3: float | None  # median of the rounds' ratios; None where that peer was not measured
+    ratio_to_sb3: float | None  # median of the rounds' ratios; None if that peer was not measured
     ratio_to_sbx: float | None
     peak_rss_mb: float
-    lowest_cpu_share: float  # over the rounds; well below 1 means that the machine was busy with something else
+    lowest_cpu_share: float  # over the rounds; well below 1 if other processes used the core
 
 
 @dataclass(frozen=True)
 class LatencyRow:
-    """How long a user of one contender waits, in seconds."""
+    """Start-up times of one contender, in seconds."""
 
     name: str
     import_seconds: float
@@ -43,12 +43,12 @@ class LatencyRow:
 
 @dataclass(frozen=True)
 class Summary:
-    """All that is reported."""
+    """All reported numbers."""
 
     environment_steps_per_second: float
     rates: tuple[RateRow, ...]
     base_members: int
-    further_member_share: dict[str, float]  # cost of the K-th equal member, as a share of the step with the base's
+    further_member_share: dict[str, float]  # cost of the K-th equal member, as a share of the step with `base_members`
     latencies: tuple[LatencyRow, ...]
 
 
@@ -59,7 +59,7 @@ def summarise(
     environment: Sequence[float],
     base: int = 1,
 ) -> Summary:
-    """The medians over the rounds; `base` is how many equal members the others are further to."""
+    """The medians over the rounds; `base` is the number of equal members that further ones are compared with."""
     speeds = {name: [found["steps_per_second"] for found in rounds] for name, rounds in rates.items()}
     rows = tuple(
         RateRow(
@@ -88,10 +88,10 @@ def summarise(
 
 
 def further_member_share(speeds: dict[str, list[float]], base: int) -> dict[str, float]:
-    """What the K-th equal member adds to the time of a step, as a share of the time of a step with the base's.
+    """Time that the K-th equal member adds to a step, as a share of the time of a step with `base` members.
 
-    Compared within each round, then the median over them. Where not every number was measured, "4-5" is the mean of
-    the fourth and the fifth.
+    The median of the shares within each round. If not every number of members was measured, "4-5" is the mean of the
+    fourth and the fifth.
     """
     alone = speeds.get(f"adaqn-k{base}")
     if not alone:
@@ -106,7 +106,7 @@ def further_member_share(speeds: dict[str, list[float]], base: int) -> dict[str,
 
 
 def print_tables(summary: Summary) -> None:
-    """The summary for a reader."""
+    """Print the summary as tables."""
     print(f"\n{'':<14}{'members':<34}{'steps/s':>9}{'x SB3':>8}{'x SBX':>8}{'peak MB':>9}")
     print(f"{'environment':<48}{summary.environment_steps_per_second:>9.0f}")
     for row in summary.rates:

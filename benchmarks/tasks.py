@@ -1,4 +1,4 @@
-"""What `throughput` measures: three tasks, and who takes part in each."""
+"""The three tasks of `throughput` and the contenders in each."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from benchmarks.contenders import Contender, DQNSettings, Layers, SACSettings, S
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """An environment, what to learn with in it, who does, and for how long."""
+    """An environment with the settings, contenders and lengths of its measurements."""
 
     name: str
     environment: str
     settings: Settings
     contenders: tuple[Contender, ...]
-    base: int  # equal members of the step that the cost of a further one is a share of
+    base: int  # number of equal members relative to whose step the cost of further members is given
     timed_first: tuple[str, ...]  # contenders whose time to the first update is measured
     rounds: int = 3
-    warmup: int  # steps before the clock starts; learning starts among them
-    steps: int  # steps on the clock
-    environment_steps: int  # steps of the environment alone
+    warmup: int  # steps before timing starts; learning starts within them
+    steps: int  # timed steps
+    environment_steps: int  # timed steps of the environment alone
 
     def make(self) -> gym.Env[Any, Any]:
         """A new environment, the same for every library."""
@@ -34,7 +34,7 @@ class Task:
         return gym.make(self.environment)
 
     def contender(self, name: str) -> Contender:
-        """The contender of that name."""
+        """The contender with this name."""
         return next(contender for contender in self.contenders if contender.name == name)
 
 
@@ -44,7 +44,7 @@ def peers(layers: Layers, critics: int) -> tuple[Contender, ...]:
 
 
 def equal(layers: Layers, *counts: int) -> tuple[Contender, ...]:
-    """Ours with so many equal members."""
+    """Ours with each of these numbers of equal members."""
     return tuple(Contender(f"adaqn-k{count}", "adaqn", (layers,) * count) for count in counts)
 
 
@@ -74,7 +74,7 @@ LUNAR_LANDER = Task(
 HALF_CHEETAH = Task(
     name="half-cheetah",
     environment="HalfCheetah-v5",
-    # The paper's, but that learning starts at once: what is measured does not depend on what was seen before.
+    # The paper's, except that learning starts at once, which does not affect the speed afterwards.
     settings=SACSettings(learning_rate=1e-3, batch_size=256, buffer_size=1_000_000, learning_starts=100),
     contenders=(
         *peers((256, 256), 2),
@@ -88,8 +88,8 @@ HALF_CHEETAH = Task(
     environment_steps=20_000,
 )
 
-# Both sides play adaqn's `Atari/Pong`, whose frames ale-py skips, shrinks and stacks. Ours takes observations as they
-# are and keeps every frame once; SB3 turns them to channels first (VecTransposeImage) and keeps every stack once.
+# Both sides use adaqn's `Atari/Pong`, in which ale-py skips, resizes and stacks frames. Ours takes observations as they
+# are and stores every frame once; SB3 moves channels to the front (VecTransposeImage) and stores every stack once.
 PONG = Task(
     name="pong",
     environment="Atari/Pong",
@@ -99,7 +99,7 @@ PONG = Task(
         buffer_size=5_000,
         learning_starts=200,
         train_freq=4,
-        target_update_interval=100,  # often, so that a short run has some, and one while it warms up
+        target_update_interval=100,  # short, so that the timed steps include some, and the warmup one
         exploration_steps=200,
         convolutions=((32, 8, 4), (64, 4, 2), (64, 3, 1)),
     ),

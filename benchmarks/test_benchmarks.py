@@ -1,4 +1,4 @@
-"""The arithmetic of the benchmarks, on numbers worked out by hand."""
+"""Tests of the benchmarks' arithmetic on numbers worked out by hand."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ import gymnasium as gym
 import pytest
 
 from adaqn import grid
+from adaqn.hyperparameters import Convolution, Hyperparameters
 from adaqn.runs.config import read_config
-from benchmarks import comparison, flops, summary
+from adaqn.studies.definition import read_study
+from adaqn.studies.study import RunKey
+from benchmarks import comparison, flops, study_flops, summary
 from benchmarks.contenders import Contender, DQNSettings, algorithm
 from benchmarks.duels import DUELS, Duel
 from benchmarks.learning_curve import Curve, Episode, EpisodeLog, read_curve, write_curve
@@ -28,12 +31,12 @@ def scores(*finals: float, auc: float = 0.0) -> list[comparison.Score]:
 
 def test_final_return_is_the_mean_of_the_last_fifth_of_episodes() -> None:
     assert comparison.final_return(curve(*((step, float(step)) for step in range(1, 11)))) == 9.5
-    # A fifth of six episodes is not whole: two count.
+    # A fifth of six episodes is rounded up to two.
     assert comparison.final_return(curve(*((step, float(step)) for step in range(1, 7)))) == 5.5
 
 
 def test_epochs_average_the_episodes_that_ended_in_them_and_carry_over_gaps() -> None:
-    # 100 steps in 20 epochs of 5: steps 5 and 6 are on either side of a border, 100 is in the last.
+    # 100 steps in 20 epochs of 5: steps 5 and 6 are on either side of a boundary, 100 is in the last epoch.
     returns = comparison.epoch_returns(curve((2, 1.0), (5, 3.0), (6, 10.0), (100, 20.0)))
     assert returns.tolist() == [2.0] + [10.0] * 18 + [20.0]
     assert comparison.score(curve((2, 1.0), (5, 3.0), (6, 10.0), (100, 20.0))).auc == pytest.approx(202 / 20)
@@ -53,7 +56,7 @@ def test_final_verdict_allows_one_pooled_deviation() -> None:
     peer = scores(9.0, 11.0)
     assert comparison.verdict(scores(7.6, 9.6), peer).final_holds  # 1.4 below, the deviation is 1.41
     assert not comparison.verdict(scores(7.5, 9.5), peer).final_holds
-    assert not comparison.verdict(scores(100.0), scores(0.0)).final_holds  # no deviation to speak of
+    assert not comparison.verdict(scores(100.0), scores(0.0)).final_holds  # the deviation is undefined
 
 
 @pytest.mark.parametrize(
@@ -101,7 +104,7 @@ def rounds(*speeds: float) -> list[dict[str, float]]:
 
 def test_ratios_compare_within_a_round() -> None:
     contenders = [Contender("sb3", "sb3", ((8,),)), Contender("adaqn-k1", "adaqn", ((8,),))]
-    # The machine slows down fourfold; the ratios are 2, 3 and 2, that of the medians would be 1.5.
+    # The machine slows down fourfold; the ratios are 2, 3 and 2, but that of the medians is 3.
     found = summary.summarise(
         contenders, {"sb3": rounds(8.0, 4.0, 2.0), "adaqn-k1": rounds(16.0, 12.0, 4.0)}, {}, [5.0, 7.0, 6.0]
     )
@@ -114,7 +117,7 @@ def test_ratios_compare_within_a_round() -> None:
 
 
 def test_share_of_a_further_member_is_of_the_step_with_the_base() -> None:
-    # 10, 12.5, 20 and 100 ms; the fourth and the fifth were not measured apart.
+    # 10, 12.5, 20 and 100 ms; K = 4 was not measured.
     speeds = {"sb3": [1.0], "adaqn-k5": [10.0], "adaqn-k1": [100.0], "adaqn-k2": [80.0], "adaqn-k3": [50.0]}
     assert summary.further_member_share(speeds, base=1) == pytest.approx({"2": 0.25, "3": 0.75, "4-5": 4.0})
     assert summary.further_member_share(speeds, base=2) == pytest.approx({"3": 0.6, "4-5": 3.2})
@@ -138,7 +141,7 @@ def test_a_task_is_complete(task: Task) -> None:
     assert len(set(names)) == len(names)
     assert set(task.timed_first) <= set(names)
     base = task.contender(f"adaqn-k{task.base}")
-    # The peers have the networks of our base, and the clock starts after a target update.
+    # The peers have the networks of our base, and timing starts after a target update.
     assert all(c.members == base.members for c in task.contenders if c.library != "adaqn")
     interval = task.settings.target_update_interval if isinstance(task.settings, DQNSettings) else 0
     assert task.settings.learning_starts + interval + task.settings.train_freq <= task.warmup
@@ -151,7 +154,7 @@ def test_the_papers_sixteen_critics_are_those_of_the_preset() -> None:
 
 
 def test_flops_of_layers_worked_out_by_hand() -> None:
-    # 3 x 4 and 4 x 2 weights: 2 operations each; learning takes them thrice, but for the inputs of the first.
+    # 3 x 4 and 4 x 2 weights: 2 operations each; learning takes three times that, minus the first layer's inputs.
     network = flops.perceptron(3, (4,), 2)
     assert flops.values(network) == 2 * 12 + 2 * 8
     assert flops.learning(network) == 3 * 40 - 24
@@ -163,7 +166,7 @@ def test_flops_of_layers_worked_out_by_hand() -> None:
 
 def test_flops_of_updates_worked_out_by_hand() -> None:
     small, large, actor = flops.perceptron(1, (), 5), flops.perceptron(1, (10,), 1), flops.perceptron(1, (), 4)
-    # Values take 10, 40 and 8 operations; learning 20, 100 and 16.
+    # The forward passes take 10, 40 and 8 operations, learning 20, 100 and 16.
     assert flops.dqn_update([small, large], batch=2) == 2 * (25 + 20 + 100)
     # Target: actor 8 and a pair 50. Critics 120. Actor 16, and a pair forward and backward 100.
     assert flops.sac_update([small, large], actor, batch=3) == 3 * (8 + 50 + 120 + 16 + 100)
@@ -196,3 +199,22 @@ def test_a_process_that_waits_for_its_core_is_noticed(capsys: pytest.CaptureFixt
     alone, crowded = ({"steps_per_second": 1.0, "cpu_share": share, "peak_rss_mb": 1.0} for share in (0.99, 0.6))
     summary.print_tables(summary.summarise(contenders, {"sb3": [alone, alone], "sbx": [alone, crowded]}, {}, [1.0]))
     assert "while sbx ran" in capsys.readouterr().out
+
+
+def test_layers_of_a_member_are_counted_as_products() -> None:
+    dense = Hyperparameters(hidden=(4,))
+    assert study_flops.layers(dense, (3,), 2) == flops.perceptron(3, (4,), 2)
+    # 10 x 10 pixels of 4 channels and a stride of 2: 16 kernels of 3 x 3 x 4 at 5 x 5 places, then 400 inputs.
+    image = Hyperparameters(hidden=(7,), convolutions=(Convolution(16, 3, 2),))
+    assert study_flops.layers(image, (10, 10, 4), 2) == [(25, 36, 16), (1, 400, 7), (1, 7, 2)]
+
+
+def test_the_operations_of_a_run_follow_from_its_updates() -> None:
+    study = read_study("lunar-lander", "laptop")
+    box, discrete = gym.spaces.Box(-1.0, 1.0, (8,)), gym.spaces.Discrete(4)
+    cost = study_flops.run_cost(study, RunKey("dqn-25x25", "LunarLander-v3", 0), (box, discrete))
+    # 8 x 25 + 25 x 25 + 25 x 4 weights are 2 x 925 operations; learning takes three times that without the gradient of
+    # the first layer's inputs, 2 x 200, and the target once; for 32 transitions, after 1000 of 200,000 steps.
+    assert cost.flops == 199_000 * 32 * (1850 + 3 * 1850 - 400)
+    assert cost.steps == 200_000
+    assert cost.environment_seconds == pytest.approx(200_000 / 20_600)

@@ -1,8 +1,8 @@
-"""Steps per second, time to the first update and peak memory on three tasks, beside SB3 and SBX.
+"""Steps per second, time to the first update and peak memory on three tasks, compared with SB3 and SBX.
 
-Contenders take turns over several rounds, because a machine's speed drifts by more than they differ: a ratio
-compares only what was measured in the same round, and the median over the rounds is reported.
-This process imports none of the libraries, for a child inherits its parent's peak memory as a lower bound.
+Contenders take turns over several rounds, because a machine's speed drifts by more than they differ: ratios are taken
+within a round, and the median over the rounds is reported. This process imports none of the libraries, because a child
+inherits its parent's peak memory as a lower bound.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from benchmarks.tasks import TASKS, Task
 
 
 def main() -> None:
-    """Measure task after task, print the tables and write a JSON for each."""
+    """Measure each task, print its tables and write a JSON file for it."""
     given = _arguments()
     chosen = {task.name: [c for c in task.contenders if c.name in given.only] for task in given.tasks}
     _require_packages([contender for contenders in chosen.values() for contender in contenders])
@@ -33,7 +33,7 @@ def main() -> None:
 
 
 def measure(task: Task, contenders: Sequence[Contender], core: int, out: Path) -> None:
-    """Measure one task, print its tables and write its JSON."""
+    """Measure one task, print its tables and write its JSON file."""
     with tempfile.TemporaryDirectory() as scratch:
         bench = Bench(task, core, Path(scratch))
         rates, environment = bench.rates(contenders)
@@ -58,14 +58,14 @@ def measure(task: Task, contenders: Sequence[Contender], core: int, out: Path) -
 
 @dataclasses.dataclass(frozen=True)
 class Bench:
-    """What, where and how long to measure."""
+    """The measurements of one task on one core."""
 
     task: Task
     core: int
     scratch: Path  # for compilation caches
 
     def rates(self, contenders: Sequence[Contender]) -> tuple[RateRounds, list[float]]:
-        """Rate and memory of everyone, and the environment alone, in each round."""
+        """Speed and memory of every contender, and of the environment alone, in each round."""
         task = self.task
         found: RateRounds = {contender.name: [] for contender in contenders}
         environment: list[float] = []
@@ -81,7 +81,7 @@ class Bench:
         return found, environment
 
     def latencies(self, contenders: Sequence[Contender]) -> LatencyRounds:
-        """Time to the first update: with an empty compilation cache, and in the next process."""
+        """Time to the first update with an empty compilation cache, and in the next process with a filled one."""
         found: LatencyRounds = {contender.name: ([], []) for contender in contenders}
         for number in range(self.task.rounds):
             for contender in contenders:
@@ -113,9 +113,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--task", nargs="+", choices=TASKS, default=list(TASKS), help="measure these (default all)")
     parser.add_argument("--only", nargs="+", choices=names, default=names, help="measure only these contenders")
     for option, field, what in (
-        ("--rounds", "rounds", "measurements of each"),
-        ("--warmup", "warmup", "steps before the clock starts"),
-        ("--steps", "steps", "steps on the clock"),
+        ("--rounds", "rounds", "measurements per contender"),
+        ("--warmup", "warmup", "steps before timing starts"),
+        ("--steps", "steps", "timed steps"),
     ):
         usual = ", ".join(f"{getattr(task, field)} for {task.name}" for task in TASKS.values())
         parser.add_argument(option, type=int, help=f"{what} (default {usual})")
@@ -132,7 +132,7 @@ def _arguments() -> argparse.Namespace:
         if task.warmup <= starts:
             parser.error(f"--warmup is {task.warmup}, but in {task.name} learning starts at {starts}; give more.")
         if not any(contender.name in given.only for contender in task.contenders):
-            parser.error(f"--only leaves nobody in {task.name}: {' '.join(c.name for c in task.contenders)} are there.")
+            parser.error(f"--only excludes all contenders of {task.name}: {' '.join(c.name for c in task.contenders)}.")
     if given.core not in cores():
         parser.error(f"--core is {given.core}, but must be one of {', '.join(map(str, cores()))}.")
     return given

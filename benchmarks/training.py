@@ -1,4 +1,4 @@
-"""Training runs for the experiments here: each in a process of its own on one core, resumed if it was interrupted."""
+"""Training runs for the experiments: each in a separate process on one core, resumed if it was interrupted."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Run = tuple[Path, Sequence[str]]  # directory, and the arguments of `adaqn train
 
 
 def train(path: Path, arguments: Sequence[str], core: int, environ: Mapping[str, str] | None = None) -> None:
-    """Train a run to its end, from where it stands; one that is finished is left alone."""
+    """Start, or continue, a run and train it to its end; a finished run is skipped."""
     if (path / "summary.json").exists():
         return
     if any((path / "checkpoint").glob("step-*.zip")):
@@ -33,7 +33,7 @@ def train(path: Path, arguments: Sequence[str], core: int, environ: Mapping[str,
 
 
 def train_all(runs: Sequence[Run], jobs: int) -> None:
-    """Train all of these, so many at a time, each on a core that no other of them uses."""
+    """Train all runs, `jobs` at a time, each on a separate core."""
     free: queue.SimpleQueue[int] = queue.SimpleQueue()
     for core in cores()[-jobs:]:
         free.put(core)

@@ -1,25 +1,25 @@
 """Our algorithm against a peer's: same networks, losses, optimizers, schedules and budget.
 
-Every (side, seed) is a process of its own on one core and leaves one file; what exists is not run again.
+Every (side, seed) runs in a separate process on one core and writes one file; existing files are not run again.
 
-lunar-lander: our DQN and Stable-Baselines3's. SB3's uniform actions until learning starts are replaced by the schedule
-of ε that ours follows. Both have Adam with β 0.9 and 0.999 and ε 1e-8. Differences that remain: weights begin as
-PyTorch's defaults there (uniform, biases too) and LeCun normal with zero biases here; the target is copied before the
-update of its step there and after it here, as in Algorithm 1; and the very first action there is greedy.
+lunar-lander: our DQN and Stable-Baselines3's. SB3's uniform actions before learning starts are replaced by our ε
+schedule. Both use Adam with β 0.9 and 0.999 and ε 1e-8. Remaining differences: SB3 initializes weights and biases with
+PyTorch's uniform defaults, ours with LeCun normal weights and zero biases; SB3 copies the target network before the
+update of that step, ours after it, as in Algorithm 1; and SB3's very first action is greedy.
 
-hopper: our SAC and SBX's. Both begin with LeCun normal weights and zero biases, have optax's Adam (β 0.9 and 0.999,
-ε 1e-8) for actor, critics and the logarithm of the entropy coefficient, act uniformly for the first 1,000 steps, make
-the first update after step 1,001, and in each update move the critics, their targets, the actor and the coefficient in
-this order; an end by time does not cut the bootstrap. Differences that remain: numbers are drawn by other generators
-(noise by NumPy here, by JAX there), each side seeds its episodes in its own way, and an update here goes without
-effect should its values not be finite.
+hopper: our SAC and SBX's. Both initialize with LeCun normal weights and zero biases, use optax's Adam (β 0.9 and 0.999,
+ε 1e-8) for the actor, the critics and the log of the entropy coefficient, act uniformly for the first 1,000 steps, make
+the first update after step 1,001, and in each update change the critics, their targets, the actor and the coefficient
+in this order; both bootstrap at truncation. Remaining differences: random numbers come from other generators (our noise
+from NumPy, SBX's from JAX), each side seeds its episodes in its own way, and ours skips an update with non-finite
+values.
 
-pendulum-td3: our TD3 and Stable-Baselines3's. Both have Adam (β 0.9 and 0.999, ε 1e-8), make the first update after
-step 1,001, and after every second update of the critics move the actor up the value of the first critic and then all
-three targets; an end by time does not cut the bootstrap. Differences that remain: weights begin as PyTorch's defaults
-there and LeCun normal with zero biases here; critics descend the squared error there and half of it here, which Adam
-evens out but for its ε; and the uniform actions of the first 1,000 steps have exploration noise there and none here,
-as in Fujimoto's code.
+pendulum-td3: our TD3 and Stable-Baselines3's. Both use Adam (β 0.9 and 0.999, ε 1e-8), make the first update after step
+1,001, and after every second update of the critics train the actor on the first critic and then update all three
+targets; both bootstrap at truncation. Remaining differences: SB3 initializes with PyTorch's defaults, ours with LeCun
+normal weights and zero biases; SB3's critics minimize the squared error, ours half of it, which Adam compensates except
+for its ε; and SB3 adds exploration noise to the uniform actions of the first 1,000 steps, while ours does not, as in
+Fujimoto's code.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from benchmarks.learning_curve import Curve, curve_path, read_curve
 
 
 def main() -> None:
-    """Run what is missing, then compare."""
+    """Train the missing runs, then compare."""
     given = _arguments()
     duel: Duel = given.duel
     runs = [(side, seed) for side in given.sides for seed in range(given.seeds)]
@@ -48,7 +48,7 @@ def main() -> None:
     def read() -> dict[Side, list[Curve]]:
         return {side: _curves(given.out, duel, side, given.seeds, given.steps) for side in duel.sides}
 
-    read()  # what does not belong here is told before anything is run
+    read()  # refuses files of other experiments before training starts
     run_all(duel, missing, given.steps, given.jobs, given.out)
     curves = read()
     for side, found in curves.items():
@@ -65,7 +65,7 @@ def main() -> None:
 
 
 def run_all(duel: Duel, runs: Sequence[tuple[Side, int]], steps: int, jobs: int, out: Path) -> None:
-    """Train all of these, so many at a time, each on a core that no other of them uses."""
+    """Train all runs, `jobs` at a time, each on a separate core."""
     free: queue.SimpleQueue[int] = queue.SimpleQueue()
     for core in cores()[-jobs:]:
         free.put(core)
@@ -85,7 +85,7 @@ def run_all(duel: Duel, runs: Sequence[tuple[Side, int]], steps: int, jobs: int,
 
 
 def plot(duel: Duel, curves: dict[Side, list[Curve]], steps: int, figure: Path) -> None:
-    """Both sides' return per epoch: each seed thin, their mean thick."""
+    """Plot both sides' return per epoch: seeds as thin lines, their mean as a thick one."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -133,7 +133,7 @@ def _print_verdict(name: str, ours: Sequence[Score], peer: Sequence[Score]) -> N
     print(f"  ours >= {name} - 1 pooled sd: {_yes(found.final_holds)}")
     print(f"AUC: ours {found.ours_auc:.1f}, {name} {found.peer_auc:.1f}")
     print(f"  difference {found.ours_auc - found.peer_auc:.1f}, its standard error {found.auc_error:.1f}")
-    print(f"  ours >= {name} - 10 % of |{name}| (0.9 of {name}'s where that is positive): {_yes(found.auc_holds)}")
+    print(f"  ours >= {name} - 10 % of |{name}| (0.9 of {name}'s if that is positive): {_yes(found.auc_holds)}")
 
 
 def _yes(holds: bool) -> str:
@@ -143,12 +143,12 @@ def _yes(holds: bool) -> str:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     steps = ", ".join(f"{duel.steps} for {duel.name}" for duel in DUELS.values())
-    parser.add_argument("--task", choices=DUELS, default="lunar-lander", help="what to learn (default lunar-lander)")
+    parser.add_argument("--task", choices=DUELS, default="lunar-lander", help="the comparison (default lunar-lander)")
     parser.add_argument("--sides", nargs="+", choices=get_args(Side), help="which sides to train (default both)")
     parser.add_argument("--seeds", type=int, default=3, help="seeds 0..N-1 (default 3)")
     parser.add_argument("--steps", type=int, help=f"environment steps of each run (default {steps})")
     parser.add_argument("--jobs", type=int, default=2, help="runs at the same time, each on its own core")
-    parser.add_argument("--out", type=Path, help="where runs are kept (default benchmarks/results/versus-TASK)")
+    parser.add_argument("--out", type=Path, help="directory of the runs (default benchmarks/results/versus-TASK)")
     given = parser.parse_args()
     duel = given.duel = DUELS[given.task]
     given.sides = given.sides or list(duel.sides)
@@ -156,14 +156,14 @@ def _arguments() -> argparse.Namespace:
     given.out = (given.out or ROOT / "benchmarks" / "results" / f"versus-{duel.name}").resolve()
     for side in given.sides:
         if side not in duel.sides:
-            parser.error(f"--sides has {side}, but in {duel.name} there are {' and '.join(duel.sides)}.")
+            parser.error(f"--sides must be among {' and '.join(duel.sides)} in {duel.name}, but got {side}.")
     if given.steps <= duel.settings.learning_starts:
-        parser.error(f"--steps is {given.steps}, but learning starts at {duel.settings.learning_starts}; give more.")
+        parser.error(f"--steps must exceed {duel.settings.learning_starts} (learning_starts), but got {given.steps}.")
     for name in ("seeds", "steps", "jobs"):
         if getattr(given, name) < 1:
-            parser.error(f"--{name} is {getattr(given, name)}, but must be at least 1.")
+            parser.error(f"--{name} must be at least 1, but got {getattr(given, name)}.")
     if given.jobs > len(cores()):
-        parser.error(f"--jobs is {given.jobs}, but only {len(cores())} cores may be used.")
+        parser.error(f"--jobs must be at most {len(cores())}, the number of usable cores, but got {given.jobs}.")
     return given
 
 

@@ -1,4 +1,4 @@
-"""How JAX is set up for the whole suite; it must happen before anything imports jax."""
+"""Configuration of JAX for the whole suite, before anything imports it."""
 
 from __future__ import annotations
 
@@ -8,21 +8,36 @@ from pathlib import Path
 import pytest
 
 os.environ["JAX_PLATFORMS"] = "cpu"
-# pytest -n runs a process per core, so more threads in each would only get in each other's way.
-os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
 # (B,) - (B, 1) broadcasts to (B, B) silently; here it is an error.
 os.environ["JAX_NUMPY_RANK_PROMOTION"] = "raise"
-# The programs that one run of the suite compiled are there for the next.
+# Compiled programs are cached for the next run of the suite.
 os.environ.pop("JAX_COMPILATION_CACHE_DIR", None)
 os.environ["ADAQN_CACHE_DIR"] = str(Path(__file__).resolve().parent.parent / ".pytest_cache" / "xla")
-# No window, no sound device, no matter which test renders or plots.
+# Tests that render or plot open no window and no sound device.
 os.environ["SDL_VIDEODRIVER"] = "dummy"
 os.environ["MPLBACKEND"] = "Agg"
+
+# pytest -n runs a process per core, so more threads in each would only get in each other's way.
+ONE_THREAD = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+# Most of the time of the tests went into compiling; without optimizations it takes a quarter of that. The programs are
+# the same, only their machine code is slower. Processes that are killed and resumed, and all tests of `make test-all`,
+# run the code that users run.
+QUICKLY_COMPILED = (
+    "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true "
+    "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
+)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Choose how programs are compiled, here and in the processes that tests start."""
+    quickly = config.getoption("markexpr") in ("not slow and not thorough", "thorough")
+    # XLA reads no further than to a word without dashes.
+    os.environ["XLA_FLAGS"] = f"{QUICKLY_COMPILED} {ONE_THREAD}" if quickly else ONE_THREAD
 
 
 @pytest.fixture(scope="session", autouse=True)
 def prepared_jax() -> None:
-    """JAX is set up as the public classes set it up, compilation cache included."""
+    """Configure JAX as the public classes do, including the compilation cache."""
     from adaqn.compilation import prepare_jax
 
     prepare_jax()

@@ -1,4 +1,4 @@
-"""A run that learns nothing, for tests of those who watch one: the real loop over a made-up agent and environment."""
+"""A run that learns nothing, for tests of observers: the real loop with a fake agent and environment."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ class FakeState(NamedTuple):
 
 
 class FakeAgent:
-    """Updates once per step and chooses a target every `interval` steps, both in name only."""
+    """Reports an update per step and a target update every `interval` steps, but learns nothing."""
 
     parameter_bytes = 0
     memory_needs = ()
 
     def __init__(self, members: Sequence[Hyperparameters], interval: int | None, diverged: Sequence[int]) -> None:
-        self.interval = interval  # None: nothing is ever due
-        self.targets: tuple[int, ...] | None = None  # None: the members by turns
+        self.interval = interval  # None: no target updates
+        self.targets: tuple[int, ...] | None = None  # None: the members in turn
         self.reports = [MemberReport(m, 7.0 + k, (k + 1) / 100, 0, k in diverged) for k, m in enumerate(members)]
         self.acted = tuple(3 + 4 * (k % 2) for k in range(len(members)))
 
@@ -100,7 +100,7 @@ class FakeAgent:
 
 
 class FakeEnv(gymnasium.Env[np.ndarray, Any]):
-    """Episodes of a random length and return; or with `ends`, those that end at its steps of these numbers."""
+    """Episodes of random length and return, or with `ends`, episodes that end at these steps with these returns."""
 
     def __init__(self, space: gymnasium.spaces.Box, ends: Mapping[int, float] | None) -> None:
         self.observation_space = space
@@ -134,9 +134,9 @@ def fake_run(
     seed: int = 42,
     space: gymnasium.spaces.Box | None = None,
 ) -> Trainer:
-    """A run of a thousand steps, at its beginning or at the step `start`.
+    """A run of a thousand steps, at its start or at step `start`.
 
-    `episodes_at` has the returns of all training episodes by the steps at which they end; without it they are random.
+    `episodes_at` maps the steps at which training episodes end to their returns; without it they are random.
     """
     space = gymnasium.spaces.Box(-1, 1, (8,), np.float32) if space is None else space
     first = None if episodes_at is None else {(step - start) // n_envs: total for step, total in episodes_at.items()}

@@ -1,4 +1,4 @@
-"""A disk that is full, or otherwise refuses, for chosen files of this process."""
+"""A simulated full or failing disk for chosen files of this process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, cast
 
 
 class _Refusing(io.FileIO):
-    """A file that refuses what is written to it once `disk` is used up, after half of it was written."""
+    """A file whose writes fail halfway once the capacity of `disk` is used up."""
 
     disk: Disk
 
@@ -41,7 +41,7 @@ class Disk:
 
 @contextmanager
 def full_disk(pattern: str, writes: int = 0, error: int = errno.ENOSPC) -> Iterator[Disk]:
-    """After so many writes to files whose name matches, further ones fail, but for half of what is written."""
+    """Let writes to files with a matching name fail halfway after this many writes."""
     disk, original = Disk(pattern, writes, error), io.open
 
     def opened(file: Any, mode: str = "r", buffering: int = -1, *others: Any, **options: Any) -> Any:

@@ -46,7 +46,7 @@ def test_learn_counts_steps_and_reports_members(trained: AdaDQN) -> None:
     reports = trained.members
     assert [report.hyperparameters for report in reports] == list(SMALL)
     assert sum(report.selected for report in reports) == pytest.approx(1.0)
-    # Target updates at 100, 150, ..., 600; the losses begin anew at each.
+    # Target updates at 100, 150, ..., 600, each of which resets the losses.
     assert trained.trainer.state.learning.record.selections.sum() == 11
     assert trained.trainer.updates == 550
 
@@ -122,7 +122,7 @@ def test_an_environment_object_is_used_as_it_is(tmp_path: Path) -> None:
     model.save(tmp_path / "object")
     alone = AdaDQN.load(tmp_path / "object")
     assert_equal_weights(alone, model)
-    with pytest.raises(UserError, match="cannot be made a second time; pass another one of its kind with env="):
+    with pytest.raises(UserError, match="cannot be made a second time; pass another such environment with env="):
         alone.learn(100, reset_num_timesteps=False)
     assert_equal_weights(AdaDQN.load(tmp_path / "object", env=env), model)
 
@@ -131,7 +131,7 @@ def test_learn_again_resets_the_clock_or_goes_on() -> None:
     model = AdaDQN("CartPole-v1", SMALL, **QUICK).learn(300)
     model.learn(100, reset_num_timesteps=False)
     assert model.num_timesteps == 400
-    # Schedules refer to the first run: they stay at their end.
+    # Schedules ended with the first run and keep their final values.
     agent = model.trainer.agent
     assert isinstance(agent, DQNAgent) and agent.exploration(model.trainer.clock) == (0.01, 0.01)
     model.learn(200)
@@ -207,7 +207,7 @@ def test_a_member_alone_uses_its_own_hyperparameters() -> None:
     after = weights(one.learn(200))
     parameters = [i for i, array in enumerate(before) if array.dtype == np.float32 and array.size > 20]
     assert parameters
-    # Adam's moments move, the parameters (twice: online and target) do not.
+    # Adam's moments change, the parameters (twice: online and target) do not.
     moved = [i for i in parameters if (before[i] != after[i]).any()]
     assert len(parameters) - len(moved) == 2
 
@@ -235,7 +235,7 @@ def test_a_second_run_counts_from_zero_in_new_episodes(tmp_path: Path) -> None:
     assert all(episode.length <= episode.step for episode in trainer.recent_episodes)
     assert trainer.updates == 50 and trainer.episodes == len(trainer.recent_episodes)
     assert trainer.replay.added == 400
-    with pytest.raises(UserError, match="has trained already"):
+    with pytest.raises(UserError, match="has already been trained"):
         model.learn(100, run_dir=tmp_path / "run")
     assert model.num_timesteps == 100 and not (tmp_path / "run").exists()
 
@@ -278,8 +278,8 @@ def test_from_the_agent_of_a_run_training_goes_on_in_new_episodes(stops_at: int,
     trainer, updates, episodes = model.trainer, made.trainer.updates, made.trainer.episodes
     assert (model.num_timesteps, trainer.updates, trainer.replay.added) == (stops_at, updates, 0)
     positions = made.trainer.environments.position()
-    assert all(position.length > 0 for position in positions), "all were in the midst of one"
-    # Nothing is learned until the buffer, which is empty, holds as much as at the start of a run.
+    assert all(position.length > 0 for position in positions), "every environment must be within an episode"
+    # The buffer is empty, so learning waits until it holds as much as at the start of a run.
     model.learn(QUICK["learning_starts"], reset_num_timesteps=False)
     assert (model.num_timesteps, trainer.updates) == (stops_at + 50, updates)
     assert trainer.replay.added * n_envs == 50
@@ -288,7 +288,7 @@ def test_from_the_agent_of_a_run_training_goes_on_in_new_episodes(stops_at: int,
     later = [episode for episode in trainer.recent_episodes if episode.step > stops_at]
     assert len(later) == trainer.episodes - episodes > 0
     assert all(episode.length * n_envs <= episode.step - stops_at for episode in later)
-    # The run is as it was, and can be resumed.
+    # The run is unchanged and can be resumed.
     assert {path: path.read_bytes() for path in run_dir.rglob("*") if path.is_file()} == files
     assert AdaDQN.resume(run_dir).num_timesteps == 400
 

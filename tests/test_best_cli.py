@@ -1,4 +1,4 @@
-"""`--best` of the command line: the best model of a run instead of the last one."""
+"""Tests of `--best` on the command line, which uses the best model of a run instead of the last."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TRAIN = ["train", "--env", "CartPole-v1", "--steps", "120", "--learning-starts",
 
 @pytest.fixture
 def run_dir(tmp_path: Path) -> Path:
-    """A run whose best model is another one than its last."""
+    """A run whose best model differs from its last."""
     path = tmp_path / "run"
     assert main([*TRAIN, "--algo", "dqn", "--run-dir", str(path)]) == 0
     other = DQN("CartPole-v1", [{"hidden": [8]}], seed=9)

@@ -126,13 +126,13 @@ def test_every_flipped_byte_is_refused_or_harmless(tmp_path: Path) -> None:
             loaded = read_snapshot(path, kind="agent")
         except CheckpointError:
             refused += 1
-        else:  # a date or a permission of an entry, that nobody reads
+        else:  # an entry's date or permissions, which are not read
             assert_equal(loaded, EXAMPLE)
     assert refused > 0.8 * len(whole)
 
 
 def rewritten(path: Path, change: Callable[[dict[str, Any], dict[str, bytes]], None]) -> None:
-    """Change the head and the entries of a snapshot as a forger would, who can compute checksums."""
+    """Change the header and entries of a snapshot like an attacker who recomputes the checksums."""
     with zipfile.ZipFile(path) as archive:
         entries = {name: archive.read(name) for name in archive.namelist()}
     head = json.loads(entries.pop("meta.json"))
@@ -168,10 +168,10 @@ def npy(header: str, data: bytes = b"") -> bytes:
             r"was written by a newer adaqn \(format version 7, this one reads up to 1\)",
         ),
         (lambda head, entries: head.update(version="1"), "has the format version '1', which never existed"),
-        (lambda head, entries: head.update(kind="segment"), "of kind 'segment', where 'agent' is needed"),
-        (lambda head, entries: head.update(arrays=3), "index is not complete"),
-        (lambda head, entries: head["arrays"][0].pop("sha256"), "index is not complete"),
-        (lambda head, entries: entries.clear(), "index is not complete"),
+        (lambda head, entries: head.update(kind="segment"), "of kind 'segment', but 'agent' is needed"),
+        (lambda head, entries: head.update(arrays=3), "index is incomplete"),
+        (lambda head, entries: head["arrays"][0].pop("sha256"), "index is incomplete"),
+        (lambda head, entries: entries.clear(), "index is incomplete"),
         (
             lambda head, entries: entries.update({head["arrays"][1]["file"]: b"\x93NUMPY"}),
             "array '.key.0./ψ' does not match its checksum",
@@ -190,7 +190,7 @@ def npy(header: str, data: bytes = b"") -> bytes:
         (forge_array(npy("(" * 5000)), "not a valid .npy"),
         (
             forge_array(npy("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (0,), }")),
-            "is refused",
+            "is not allowed",
         ),
     ],
 )
@@ -204,7 +204,7 @@ def test_a_file_from_elsewhere_is_refused_in_one_sentence(tmp_path: Path, change
 
 
 class Bomb:
-    """What an attacker would pickle: unpickling it creates a file."""
+    """An attacker's object: unpickling it creates a file."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -219,14 +219,14 @@ def test_a_pickle_is_refused_and_not_executed(tmp_path: Path) -> None:
     path = tmp_path / "a.zip"
     write_snapshot(path, EXAMPLE, kind="agent")
     rewritten(path, forge_array(bomb.getvalue()))
-    with pytest.raises(CheckpointError, match="array 'weights' has dtype object, which is refused"):
+    with pytest.raises(CheckpointError, match="array 'weights' has dtype object, which is not allowed"):
         read_snapshot(path, kind="agent")
     assert not (tmp_path / "executed").exists()
 
 
 @pytest.mark.parametrize("dtype", [object, ml_dtypes.bfloat16, [("field", np.float32)]])
 def test_what_could_not_be_read_again_is_not_written(tmp_path: Path, dtype: Any) -> None:
-    with pytest.raises(CheckpointError, match=r"array 'x' has dtype .*, allowed are numbers and text"):
+    with pytest.raises(CheckpointError, match=r"array 'x' has dtype .*, but only numbers and text are allowed"):
         write_snapshot(tmp_path / "a.zip", Snapshot({"x": np.zeros(2, dtype)}, {}), kind="agent")
     assert os.listdir(tmp_path) == []
 
@@ -268,7 +268,7 @@ def new_replay(slots: int = SLOTS) -> VectorReplay:
 
 
 def add_rows(replay: VectorReplay, last: int) -> None:
-    """Every row tells its number in all of its arrays."""
+    """Rows that contain their own number in all arrays."""
     for row in range(replay.added, last):
         observation = np.full((2, 3), row, np.float32)
         ends = np.array([row % 3 == 0, False])
@@ -280,7 +280,7 @@ def snapshot_of(step: int) -> Snapshot:
 
 
 def assert_holds(store: CheckpointStore, step: int, rows: int, slots: int = SLOTS) -> None:
-    """The store loads the snapshot of this step, with as many rows as were added by then."""
+    """Check that the store loads the snapshot of this step, with the rows added up to it."""
     expected, loaded = new_replay(slots), new_replay(slots)
     add_rows(expected, rows)
     assert_equal(store.load(loaded), snapshot_of(step))
@@ -330,7 +330,7 @@ def test_the_layout_and_that_segments_are_written_once(tmp_path: Path) -> None:
     store.save(200, snapshot_of(200), replay)
     after = (tmp_path / "segments/rows-000000000-000000004.zip").stat()
     assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
-    # The ring of ten rows goes on: 0 to 3 are no longer held, but the checkpoint of step 200 needs them.
+    # The ring of ten rows has dropped rows 0 to 3, but the checkpoint of step 200 needs them.
     add_rows(replay, 17)
     store.save(300, snapshot_of(300), replay)
     assert segments(tmp_path) == [f"rows-{first:09d}-{first + 4:09d}.zip" for first in (0, 4, 8, 12)]
@@ -344,10 +344,10 @@ def test_the_cost_of_a_checkpoint_does_not_grow_with_the_buffer(tmp_path: Path) 
     sizes: list[int] = []
     store, replay = CheckpointStore(tmp_path, SEGMENT), new_replay(slots=1000)
     for step in range(1, 41):
-        add_rows(replay, 8 * step + 2)  # the tail is of two rows each time
+        add_rows(replay, 8 * step + 2)  # the tail has two rows each time
         store.save(step, snapshot_of(step), replay)
         sizes.append((tmp_path / f"step-{step:09d}.zip").stat().st_size)
-    names = 100 * len(segments(tmp_path))  # bytes of JSON, where a segment itself has kilobytes
+    names = 100 * len(segments(tmp_path))  # bytes of JSON; a segment itself has kilobytes
     assert len(segments(tmp_path)) == 80
     assert sizes[-1] - sizes[0] < names
 
@@ -368,7 +368,7 @@ def test_rows_are_restored_in_order_and_only_those_that_were_held(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store, replay = CheckpointStore(tmp_path, SEGMENT), new_replay()
-    for step, rows in ((1, 9), (2, 17)):  # the ring of ten rows holds 7 to 16 in the end
+    for step, rows in ((1, 9), (2, 17)):  # the ring of ten rows holds rows 7 to 16 at the end
         add_rows(replay, rows)
         store.save(step, snapshot_of(step), replay)
     restored: list[tuple[int, int]] = []
@@ -394,7 +394,7 @@ def two_checkpoints(directory: Path) -> tuple[CheckpointStore, VectorReplay]:
 
 def flip(path: Path) -> None:
     content = bytearray(path.read_bytes())
-    content[content.index(b"\x93NUMPY") + 128] ^= 0x10  # the first byte behind the header of an array
+    content[content.index(b"\x93NUMPY") + 128] ^= 0x10  # the first byte after an array's header
     path.write_bytes(content)
 
 
@@ -435,7 +435,7 @@ def test_a_damaged_segment_that_both_need_is_named_and_the_agent_can_still_be_re
         pytest.warns(UserWarning, match="cannot be used"),
         pytest.raises(
             CheckpointError,
-            match=rf"tried those of steps 100, 200\): .*{shared.name}.*share such segments .* still be evaluated",
+            match=rf"tried those of steps 100, 200\): .*{shared.name}.*share these segments .* still be evaluated",
         ),
     ):
         CheckpointStore(tmp_path).load(new_replay())
@@ -449,7 +449,7 @@ def test_a_segment_of_another_course_of_the_run_is_not_taken(tmp_path: Path) -> 
     rows = {name: np.zeros_like(array) for name, array in replay.rows(8, 12).items()}
     other = Snapshot(rows, {"first": 8, "last": 12})
     write_snapshot(tmp_path / "segments/rows-000000008-000000012.zip", other, kind="segment")
-    with pytest.warns(UserWarning, match="is not the segment that the checkpoint was written with"):
+    with pytest.warns(UserWarning, match="is not the segment that belongs to the checkpoint"):
         assert_holds(CheckpointStore(tmp_path), 100, 6)
 
 
@@ -488,23 +488,23 @@ def test_without_anything_whole_there_is_an_error(tmp_path: Path) -> None:
         flip(tmp_path / f"step-{step:09d}.zip")
     with (
         pytest.warns(UserWarning, match="cannot be used"),
-        pytest.raises(CheckpointError, match=r"no checkpoint in .* that is whole \(tried those of steps 100, 200\)"),
+        pytest.raises(CheckpointError, match=r"no checkpoint in .* that is complete \(tried those of steps 100, 200\)"),
     ):
         CheckpointStore(tmp_path).load(new_replay())
 
 
 def test_a_replay_that_is_not_empty_is_not_restored_into(tmp_path: Path) -> None:
     store, replay = two_checkpoints(tmp_path)
-    with pytest.raises(ValueError, match="needs an empty replay to restore, this one has 15 rows"):
+    with pytest.raises(ValueError, match="can only be restored into an empty replay, but this one has 15 rows"):
         store.load(replay)
 
 
 class Killed(BaseException):
-    """The process is gone: not even a handler of errors runs."""
+    """Simulates the death of the process: no error handler catches it."""
 
 
 class Killer:
-    """Lets this many file operations happen, and nothing after them."""
+    """Allows this many file operations and then kills the process."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, operations: int) -> None:
         self.left = operations
@@ -535,7 +535,7 @@ def test_a_process_killed_between_any_two_file_operations_leaves_a_whole_checkpo
             with contextlib.suppress(Killed):
                 store.save(300, snapshot_of(300), replay)
         with warnings.catch_warnings():
-            warnings.simplefilter("error")  # whole means that nothing is to be warned of
+            warnings.simplefilter("error")  # an intact checkpoint causes no warning
             outcomes.append(max(CheckpointStore(directory).steps()))
             assert_holds(CheckpointStore(directory), *{200: (200, 15), 300: (300, 26)}[outcomes[-1]])
         resumed, replay = CheckpointStore(directory, SEGMENT), new_replay()
@@ -547,7 +547,7 @@ def test_a_process_killed_between_any_two_file_operations_leaves_a_whole_checkpo
         if killer.left >= 0:
             break
     assert outcomes == sorted(outcomes)
-    assert outcomes.count(200) > 5  # segments, and the checkpoint until it is renamed
+    assert outcomes.count(200) > 5  # writes of segments, and of the checkpoint until it is renamed
     assert outcomes.count(300) > 3  # deletions
 
 

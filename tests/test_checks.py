@@ -1,4 +1,4 @@
-"""Validators of what a user gives: the value in its proper type, or one sentence."""
+"""Tests of the validators of user input, which return the value in its proper type or raise one sentence."""
 
 from __future__ import annotations
 

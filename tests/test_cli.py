@@ -1,4 +1,4 @@
-"""The command line, in this process: what it prints, returns and writes."""
+"""Tests of the command line, in this process: its output, exit status and files."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_preset_is_found_by_name(tmp_path: Path) -> None:
         "--config",
         "lunar-lander",
         "--steps",
-        "1100",
+        "1010",
         "--quiet",
         "--run-dir",
         str(tmp_path / "run"),
@@ -135,7 +135,7 @@ def test_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["picture", str(run_dir), "-o", str(other)]) == 1
     assert other.read_text() == "mine"
     assert main(["picture", str(run_dir), "-o", str(other), "--force"]) == 0
-    assert main(["picture", str(run_dir)]) == 0  # its own is drawn anew
+    assert main(["picture", str(run_dir)]) == 0  # the default picture is replaced
 
 
 @pytest.mark.parametrize(
@@ -143,8 +143,8 @@ def test_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     [
         (["trian"], "did you mean 'train'?"),
         (["train", "--stesp", "5"], "did you mean '--steps'?"),
-        (["train", "--env", "CartPole-v1"], "does not say steps"),
-        (["train", "--steps", "5000"], "does not say env"),
+        (["train", "--env", "CartPole-v1"], "does not set steps"),
+        (["train", "--steps", "5000"], "does not set env"),
         (["train", "--env", "CartPol-v1", "--steps", "5000"], "did you mean 'CartPole-v1'?"),
         (["train", "--env", "CartPole-v1", "--steps", "many"], "'many'"),
         (["train", "--env", "CartPole-v1", "--steps", "-5"], "steps must be a whole number of at least 1"),
@@ -177,7 +177,7 @@ def test_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         ([*TRAIN, "--grid", "hidden=8x"], "such as 25x25, but got '8x'"),
         ([*TRAIN, "--grid", "hidden"], "--grid takes name=value,value pairs"),
         ([*TRAIN, "--grid", "hidden=64,64"], "members 0 and 1 of this grid are equal"),
-        ([*TRAIN, "--grid", "hidden=64,64"], "one network of several layers is 64x64 on the command line"),
+        ([*TRAIN, "--grid", "hidden=64,64"], "one network with several layers is written 64x64 on the command line"),
         ([*TRAIN, "--grid", "convolutions=32c8s4"], "such as 32k8s4+64k4s2+64k3s1, or none, but got '32c8s4'"),
         ([*TRAIN, "--grid", "convolutions=8k3s1"], "convolutions need image observations"),
         ([*TRAIN, "--grid", "loss=["], "the value of loss in --grid is not valid YAML"),
@@ -215,7 +215,7 @@ def test_files_with_mistakes(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert "members 0 and 2 of this grid are equal" in message(members=None, grid={"hidden": [[8], [9], 8]})
     assert "did you mean 'steps'?" in message(stepz=1)
     assert "did you mean 'gamma'?" in message(settings={"gama": 0.9})
-    assert "a member is a mapping" in message(members=["relu"])
+    assert "a member must be a mapping" in message(members=["relu"])
     assert "settings must be a mapping" in message(settings=[1])
     (tmp_path / "run.yaml").write_bytes(b"\x80\x81")
     assert "cannot read" in fails_with(capsys, "train", "--config", str(tmp_path / "run.yaml"))
@@ -243,12 +243,12 @@ def test_resume_of_a_finished_run_says_so(tmp_path: Path, capsys: pytest.Capture
 def test_resume_refuses_a_changed_config(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run_dir = tmp_path / "run"
     main([*TRAIN, "--run-dir", str(run_dir), "--grid", "hidden=8"])
-    (run_dir / "summary.json").unlink()  # as if it had not finished
+    (run_dir / "summary.json").unlink()  # as if the run were unfinished
     text = (run_dir / "config.yaml").read_text()
     (run_dir / "config.yaml").write_text(text.replace("gamma: 0.99", "gamma: 0.9"))
     message = fails_with(capsys, "resume", str(run_dir))
     assert "settings" in message and "config.yaml" in message
-    # Watching it differently is allowed.
+    # Other logging and evaluation settings are allowed.
     (run_dir / "config.yaml").write_text(text.replace("log_interval: 1000", "log_interval: 10"))
     assert main(["resume", str(run_dir), "--quiet"]) == 0
 

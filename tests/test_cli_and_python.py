@@ -1,4 +1,4 @@
-"""The command line does what a program does with `learn` and `resume`, and nothing twice."""
+"""The command line and `learn` and `resume` in Python do exactly the same."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_run_of_the_command_line_is_that_of_learn(tmp_path: Path) -> None:
     assert contents["evaluations.csv"].count(b"\n") == 1 + 3 * 2
     config = yaml.safe_load(contents["config.yaml"])
     assert (config["horizon"], config["eval_interval"], config["eval_episodes"]) == (500, 70, 2)
-    # Going on to another end is the same either way, too.
+    # Extending the run is the same either way, too.
     assert main(["resume", str(tmp_path / "typed"), "--quiet", "--steps", "300"]) == 0
     Model.resume(tmp_path / "called", steps=300)
     assert exact_contents(tmp_path / "called") == exact_contents(tmp_path / "typed") != contents
@@ -56,7 +56,7 @@ def test_the_horizon_is_what_schedules_refer_to() -> None:
     assert (short.trainer.clock.horizon, long.trainer.clock.horizon) == (60, 10_000)
     long.learn(60, horizon=[(0, 500), (30, 900)])
     assert long.trainer.clock.horizon == 900
-    with pytest.raises(UserError, match="the steps of horizon must begin with 0 and ascend"):
+    with pytest.raises(UserError, match="the steps of horizon must begin with 0 and increase"):
         agent().learn(60, horizon=[(5, 500)])
 
 
@@ -83,7 +83,7 @@ def test_the_population_is_resolved_once_with_the_environment_that_is_trained_in
     assert calls == ["make", "population"]
     calls.clear()
     assert main(["resume", str(tmp_path / "run"), "--quiet"]) == 0
-    assert calls == [], "a finished run is not made for being told so"
+    assert calls == [], "no model is built to report that a run is finished"
     assert main(["resume", str(tmp_path / "run"), "--quiet", "--steps", "90"]) == 0
     assert calls == ["make", "population"]
 
@@ -99,7 +99,7 @@ def test_two_evaluations_in_one_file_are_refused_before_a_run_is_given_up_for_th
     run_dir = tmp_path / "run"
     agent().learn(120, run_dir=run_dir, eval_interval=50, eval_episodes=1)
     before = exact_contents(run_dir)
-    with pytest.raises(UserError, match=r"evaluations.csv would be written by two at a time"):
+    with pytest.raises(UserError, match=r"evaluations.csv would have two writers"):
         agent().learn(120, EvalCallback(log_path=run_dir), run_dir=run_dir, eval_interval=50, force=True)
     assert exact_contents(run_dir) == before
 
@@ -116,7 +116,7 @@ def test_a_signal_that_comes_when_the_run_is_over_changes_nothing(
     monkeypatch.setattr(SummaryWriter, "on_finish", late)
     assert main([*TRAIN, "--run-dir", str(tmp_path / "typed")]) == 0
     assert capsys.readouterr().out == ""
-    # A program is left all the same: whoever pressed Ctrl-C means it, too.
+    # A Python program is interrupted anyway, because Ctrl-C was meant for it too.
     with pytest.raises(KeyboardInterrupt) as left:
         agent().learn(240, run_dir=tmp_path / "called")
     assert isinstance(left.value.__cause__, RunInterrupted) and left.value.__cause__.finished
@@ -136,7 +136,7 @@ def test_why_learn_was_left_is_the_cause(number: signal.Signals, kind: type[Base
 
     with pytest.raises(kind) as left:
         agent().learn(100, callback)
-    assert type(left.value) is kind, "Python exits by SIGINT for no subclass"
+    assert type(left.value) is kind, "Python exits by SIGINT only for KeyboardInterrupt itself, not a subclass"
     cause = left.value.__cause__
     assert isinstance(cause, RunInterrupted)
     assert (str(cause), cause.signal, cause.finished) == (f"interrupted by {number.name} at step 70", number, False)

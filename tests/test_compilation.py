@@ -37,7 +37,7 @@ def test_the_same_for_an_actor() -> None:
     agent = model.trainer.agent
     assert isinstance(agent, SACAgent)
     programs = agent.programs(model.trainer.state)
-    # The last update has no action after it, nor have those before a report.
+    # No action follows the last update, nor those before a report.
     sizes = {operation.name: program._cache_size() for operation, program in programs.update.items()}
     assert sizes == {"UPDATE": 0, "ACTOR_UPDATE": 1}
     sizes = {operation.name: program._cache_size() for operation, program in programs.update_and_act.items()}

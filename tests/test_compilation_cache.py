@@ -1,4 +1,4 @@
-"""Torn and changed entries of the compilation cache heal, and a cache that cannot be written ends nothing."""
+"""Damaged entries of the compilation cache are replaced, and a cache that cannot be written is only a warning."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_a_damaged_entry_is_none_and_is_replaced(damage: object, tmp_path: Path)
 
 def test_a_cache_that_cannot_be_written_is_told_once(tmp_path: Path) -> None:
     cache = CheckedCache(tmp_path / "removed")
-    with pytest.warns(RuntimeWarning, match="not kept for the next start: cannot write .*removed .No such file"):
+    with pytest.warns(RuntimeWarning, match="not cached for the next start: cannot write .*removed .No such file"):
         cache.put("key", b"program")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -94,7 +94,7 @@ def test_a_run_with_a_damaged_cache_is_the_same_and_mends_it(tmp_path: Path) -> 
         assert len(entries) >= 4
         for path in entries:
             data = path.read_bytes()
-            assert hashlib.sha256(data[32:]).digest() == data[:32], f"{path.name} is not whole after the {name} run"
+            assert hashlib.sha256(data[32:]).digest() == data[:32], f"{path.name} is damaged after the {name} run"
         for index, path in enumerate(entries):
             DAMAGES[index % len(DAMAGES)](path)
     assert contents[0] == contents[1]

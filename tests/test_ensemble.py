@@ -1,4 +1,4 @@
-"""Members in one program are the same members one by one, in whatever order, and learn as worked out by hand."""
+"""Members in one program equal the same members one by one, in any order, and learn as worked out by hand."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def batches(count: int, members: int) -> list[tuple[Array, Array]]:
 
 
 def member_states(ensemble: Ensemble, state: EnsembleState) -> list[GroupState]:
-    """The state of each member by itself."""
+    """The separate state of each member."""
     found: dict[int, GroupState] = {}
     for group, members in zip(state, ensemble.groups, strict=True):
         for place, k in enumerate(members):
@@ -222,7 +222,7 @@ def test_parameters_are_counted() -> None:
     assert Ensemble.of([A, B, A, C], SHAPE, ACTIONS).parameter_count == 2 * 32 + 39 + 8
 
 
-DRAWS = Hyperparameters(hidden=(2,), optimizer="noisy_sgd", learning_rate=0.01)  # keeps a random key
+DRAWS = Hyperparameters(hidden=(2,), optimizer="noisy_sgd", learning_rate=0.01)  # its state includes a random key
 
 
 @pytest.mark.parametrize("grouped", [True, False])
@@ -241,7 +241,7 @@ def test_split_and_join_give_the_same_state_and_members_can_be_taken_out(grouped
     joined = ensemble.join(one_by_one)
     assert jax.tree.structure(joined) == jax.tree.structure(state)
     assert raw_bytes(joined) == raw_bytes(state)
-    # In another order they are the ensemble of the members in that order.
+    # The permuted states are those of the ensemble with its members in that order.
     order = [4, 2, 0, 1, 3]
     other = Ensemble.of([members[k] for k in order], SHAPE, ACTIONS, grouped)
     moved = other.split(other.join([one_by_one[k] for k in order]))

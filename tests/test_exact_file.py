@@ -14,7 +14,7 @@ from adaqn.exact_file import NOTHING, ExactFile, Written
 
 @pytest.fixture
 def file(tmp_path: Path) -> Iterator[ExactFile]:
-    """A file that holds two lines, the first of which a checkpoint knows of, and that is open."""
+    """An open file with two lines, the first of which a checkpoint covers."""
     file = ExactFile(tmp_path / "a.csv")
     file.append("one\ntwo\n")
     yield file
@@ -38,7 +38,7 @@ def test_it_goes_on_behind_what_the_checkpoint_knew(file: ExactFile, tmp_path: P
     file.close()
     resumed = ExactFile(tmp_path / "a.csv")
     resumed.resume(ONE)
-    assert (tmp_path / "a.csv").read_text() == "one\ntwo\n", "nothing is written before there is something to write"
+    assert (tmp_path / "a.csv").read_text() == "one\ntwo\n", "resume writes nothing before the next append"
     resumed.append("three\n")
     assert (tmp_path / "a.csv").read_text() == "one\nthree\n"
     resumed.close()
@@ -71,8 +71,8 @@ def test_it_begins_anew_also_where_half_a_line_was_left(tmp_path: Path) -> None:
     ("content", "sentence"),
     [
         (None, "is missing, but the checkpoint was made when it had 4 bytes"),
-        ("one", "has 3 bytes, but the checkpoint was made when it had 4: lines that it counts on are missing"),
-        ("One\ntwo\n", "was changed after the checkpoint was made: its first 4 bytes are others"),
+        ("one", "has 3 bytes, but the checkpoint was made when it had 4: lines are missing"),
+        ("One\ntwo\n", "was changed after the checkpoint was made: its first 4 bytes differ"),
     ],
 )
 def test_what_the_checkpoint_knew_must_still_be_there(tmp_path: Path, content: str | None, sentence: str) -> None:
@@ -123,7 +123,7 @@ def test_what_happened_to_it_meanwhile_is_noticed_by_a_checkpoint(
     if closed:
         file.close()
     change(file.path)
-    if closed and change is replace:  # by the same, and nobody was writing
+    if closed and change is replace:  # same content, and the file was not open
         file.sync()
         before = file.path.read_bytes()
         file.append("more\n")

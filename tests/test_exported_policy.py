@@ -1,4 +1,4 @@
-"""An exported policy does in NumPy what `predict` of its agent does in JAX."""
+"""An exported policy computes in NumPy what its agent's `predict` computes in JAX."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ ATARI_LIKE = (Convolution(4, 8, 4), Convolution(6, 4, 2), Convolution(5, 3, 1))
 def dqn() -> AdaDQN:
     settings: dict[str, Any] = {"learning_starts": 50, "target_update_interval": 50, "exploration_steps": 100}
     members = grid(hidden=[(8,), (12, 8)], activation=["tanh"], learning_rate=[3e-4, 1e-2])  # two groups of two
-    # Not to a target update, where the online network and its snapshot would be the same.
+    # Stops between target updates, because the online network equals its snapshot right after one.
     return AdaDQN("CartPole-v1", members, seed=3, **settings).learn(445)
 
 
@@ -57,10 +57,10 @@ def exported(
     outputs: int = 3,
     actions: spaces.Space[Any] | None = None,
 ) -> tuple[ExportedPolicy, Network, np.ndarray]:
-    """A network with these or random parameters, and what can be loaded after it was written."""
+    """A network with given or random parameters, and the policy loaded from its exported file."""
     network = Network(member.architecture, observations.shape, outputs, scale)
     if parameters is None:
-        # Biases too, which begin with zero.
+        # Biases too, which are initialized with zero.
         rng = np.random.default_rng(0)
         parameters = network.init(rng) + 0.1 * rng.standard_normal(network.size, np.float32)
     actions = spaces.Discrete(outputs) if actions is None else actions
@@ -80,7 +80,7 @@ def test_an_activation_is_that_of_the_trainer_and_never_overflows(name: str) -> 
     x = np.stack([np.linspace(-6.0, 6.0, 8), far, np.zeros(8), np.linspace(1.0, 1.1, 8)]).astype(np.float32)
     values = exported_policy.ACTIVATIONS[name](x)
     assert values.dtype == np.float32
-    # The variance that `standardize` divides by is the difference of two nearly equal numbers in the last row.
+    # In the last row, the variance that `standardize` divides by is the difference of two nearly equal numbers.
     tolerance = 1e-3 if name == "standardize" else 2e-6
     np.testing.assert_allclose(values, ACTIVATION_FUNCTIONS[name](jnp.asarray(x)), rtol=tolerance, atol=1e-6)
 
@@ -148,7 +148,7 @@ def test_the_best_action_is_counted_from_the_first_of_the_space(tmp_path: Path) 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_means_are_squashed_and_rescaled_to_the_box(dtype: Any, tmp_path: Path) -> None:
-    # Means x and 100 x, log deviations 7 and -3, which make no difference.
+    # Means x and 100 x; the log deviations 7 and -3 have no effect.
     parameters = np.array([1.0, 100.0, 0.0, 0.0, 0.0, 0.0, 7.0, -3.0])
     space = spaces.Box(-9.0, 9.0, (1,))
     actions = spaces.Box(np.array([-1.0, 0.1], dtype), np.array([3.0, 0.7], dtype), dtype=dtype)
@@ -167,7 +167,7 @@ def test_means_are_squashed_and_rescaled_to_the_box(dtype: Any, tmp_path: Path) 
 def test_actions_are_rescaled_as_the_trainer_does_it_to_the_last_bit(dtype: Any, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     low, high = np.sort(rng.standard_normal((2, 40)), axis=0).astype(dtype)
-    high[:10] = low[:10]  # where only one action is allowed, no rounding may lead away from it
+    high[:10] = low[:10]  # if only one action is allowed, rounding must not change it
     low[10], high[10] = np.finfo(dtype).min, np.finfo(dtype).max
     box = spaces.Box(low, high, dtype=dtype)
     means = rng.standard_normal((40, 80)).astype(np.float32)
@@ -187,7 +187,7 @@ def test_actions_are_rescaled_as_the_trainer_does_it_to_the_last_bit(dtype: Any,
 
 def test_a_greedy_policy_is_that_of_predict(dqn: AdaDQN, tmp_path: Path) -> None:
     policy = ExportedPolicy.load(dqn.export(tmp_path / "cartpole"))
-    observations = 2.0 * np.random.default_rng(0).standard_normal((500, 4))  # float64, as some environments give
+    observations = 2.0 * np.random.default_rng(0).standard_normal((500, 4))  # float64, as some environments return
     actions, _ = dqn.predict(observations, deterministic=True)
     assert 0.1 < actions.mean() < 0.9, "both actions must occur"
     np.testing.assert_array_equal(policy(observations), actions)
@@ -275,7 +275,7 @@ def test_observations_of_another_shape_are_told(shape: tuple[int, ...], dqn: Ada
 
 
 def changed(path: Path, leave_out: str = "", **entries: Any) -> None:
-    """Write the file again with other entries of its description, or without an array."""
+    """Rewrite the file with changed metadata, or without an array."""
     with np.load(path) as file:
         arrays = {name: file[name] for name in file.files if name != leave_out}
     meta = json.loads(arrays.pop("meta").item()) | entries
@@ -305,7 +305,7 @@ def test_what_is_no_exported_policy_is_told(kind: str, dqn: AdaDQN, tmp_path: Pa
 
 
 class Intruder:
-    """Makes a directory when it is unpickled."""
+    """Creates a directory when it is unpickled."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -381,7 +381,7 @@ def test_the_command_exports_a_run_and_overwrites_nothing(tmp_path: Path, capsys
 def test_the_command_exports_a_saved_agent(sac: AdaSAC, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     saved = sac.save(tmp_path / "agent")
     (tmp_path / "here.npz").write_text("mine")
-    assert main(["export", str(saved), "-o", str(tmp_path / "here")]) == 1  # .npz is added
+    assert main(["export", str(saved), "-o", str(tmp_path / "here")]) == 1  # .npz is appended
     assert main(["export", str(saved), "-o", str(tmp_path / "there")]) == 0
     assert capsys.readouterr().out == f"{tmp_path / 'there.npz'}\n"
     policy = ExportedPolicy.load(tmp_path / "there.npz")

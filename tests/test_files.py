@@ -1,4 +1,4 @@
-"""Text that users wrote is read in bounded time, files are replaced as a whole, and others' are not overwritten."""
+"""User files are read in bounded time, files are replaced atomically, and foreign files are not overwritten."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_a_file_is_replaced_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
         file.write(b"new")
         assert path.read_bytes() == b"old"
     assert path.read_bytes() == b"new"
-    assert list(path.parent.iterdir()) == [path], "nothing is left beside it"
+    assert list(path.parent.iterdir()) == [path], "a temporary file was left"
     with pytest.raises(OutputFault, match=r"^cannot write .*below: (File exists|Not a directory)$"):
         make_parent(path / "below")
 
@@ -151,7 +151,7 @@ def test_a_file_is_replaced_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
 def test_a_taken_path_is_overwritten_only_on_request(tmp_path: Path) -> None:
     path = tmp_path / "file.txt"
     require_free(path)
-    path.symlink_to(tmp_path / "nowhere")  # a link is something, even where it leads to nothing
+    path.symlink_to(tmp_path / "nowhere")  # even a dangling link counts as existing
     with pytest.raises(UserError, match=r"file.txt exists already; add --force to overwrite it, or name another file$"):
         require_free(path)
     require_free(path, force=True)

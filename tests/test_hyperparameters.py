@@ -1,4 +1,4 @@
-"""Hyperparameters, grids of them, their YAML form, and what a user is told about a mistake."""
+"""Tests of Hyperparameters, grids, their YAML form, and error messages."""
 
 from __future__ import annotations
 
@@ -53,8 +53,9 @@ def test_a_list_may_repeat_members_and_a_grid_may_not() -> None:
     with pytest.raises(UserError) as caught:
         grid(loss=["l1", "l2"], hidden=[(64,), 32, 64])
     assert str(caught.value) == (
-        "members 0 and 2 of this grid are equal, but a grid names every value once (a list, members=[...], may repeat "
-        "members on purpose); one network of several layers is 64x64 on the command line, (64, 64) in Python"
+        "members 0 and 2 of this grid are equal, but a grid must list every value once (a list, members=[...], may "
+        "repeat members on purpose); one network with several layers is written 64x64 on the command line, (64, 64) in "
+        "Python"
     )
 
 
@@ -77,7 +78,7 @@ def test_there_are_at_most_a_thousand_members() -> None:
     assert len(grid(hidden=list(range(1, 101)), learning_rate=[n / 1000 for n in range(10)])) == 1_000
     with pytest.raises(UserError, match=r"^this grid makes 1001 members, but there can be at most 1000$"):
         grid(hidden=range(1, 1002))
-    # Told before the product is made, which would take all memory.
+    # Refused before the product is built, which would exhaust memory.
     many = {f"optimizer.{letter}": range(1_000) for letter in "abcdef"}
     with pytest.raises(UserError, match=f"^this grid makes 1{'0' * 18} members, but there can be at most 1000$"):
         grid(**many)
@@ -99,7 +100,7 @@ def test_convolutions_that_cannot_be_read_are_told_with_an_example(text: str) ->
     with pytest.raises(UserError) as caught:
         convolutions_from_text(text)
     assert str(caught.value) == (
-        "convolutions are written as channels, k and kernel, s and stride, joined by +, such as 32k8s4+64k4s2+64k3s1, "
+        "convolutions must be channels, k and kernel, s and stride, joined by +, such as 32k8s4+64k4s2+64k3s1, "
         f"or none, but got {text!r}"
     )
 
@@ -164,7 +165,7 @@ def test_the_yaml_form_holds_plain_values_and_only_what_is_set() -> None:
 
 
 def test_numbers_that_yaml_reads_as_text_are_numbers() -> None:
-    # YAML 1.1 takes "1e-3", without a point, for text.
+    # YAML 1.1 reads "1e-3", without a decimal point, as text.
     given = yaml.safe_load("learning_rate: 1e-3\nhidden: [32, 3.2e1]\noptimizer_options: {eps: 1e-5}")
     member = Hyperparameters.from_dict(given)
     assert member == Hyperparameters(learning_rate=1e-3, hidden=(32, 32), optimizer_options=(("eps", 1e-5),))
@@ -278,7 +279,7 @@ def test_a_mistake_is_told_in_one_sentence(values: dict[str, Any], sentence: str
 def test_an_unknown_hyperparameter_is_told() -> None:
     with pytest.raises(UserError, match=r"unknown hyperparameter 'lerning_rate'; did you mean 'learning_rate'\?"):
         Hyperparameters.from_dict({"lerning_rate": 1.0})
-    with pytest.raises(UserError, match="a member is a mapping of hyperparameters, but got 'adam'"):
+    with pytest.raises(UserError, match="a member must be a mapping of hyperparameters, but got 'adam'"):
         Hyperparameters.from_dict("adam")  # type: ignore[arg-type]
 
 
@@ -324,7 +325,7 @@ def test_members_are_given_as_hyperparameters_or_mappings() -> None:
         ("adam", "members must be a list of Hyperparameters, but got 'adam'"),
         ({"loss": "l1"}, "members must be a list of Hyperparameters, but got {'loss': 'l1'}"),
         (3, "members must be a list of Hyperparameters, but got 3"),
-        ([3], "a member is a mapping of hyperparameters, but got 3"),
+        ([3], "a member must be a mapping of hyperparameters, but got 3"),
     ],
 )
 def test_members_of_the_wrong_kind_are_told(values: Any, sentence: str) -> None:

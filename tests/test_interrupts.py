@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM leave a run that can be resumed, and reach the program that called."""
+"""SIGINT and SIGTERM leave a resumable run, and reach the calling program."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_a_signal_is_passed_on_after_a_checkpoint(number: signal.Signals, whole:
 
 
 class Interrupting(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """An environment during whose step number `at` a signal arrives, and which counts the steps after it."""
+    """An environment that raises a signal during step `at` and counts the steps after it."""
 
     def __init__(self, number: signal.Signals, at: int) -> None:
         super().__init__(gymnasium.make("CartPole-v1"))
@@ -86,13 +86,13 @@ class Interrupting(gymnasium.Wrapper[Any, Any, Any, Any]):
 @pytest.mark.parametrize("number", RAISED)
 def test_an_evaluation_is_left_at_once_and_made_again(number: signal.Signals, whole: Path, tmp_path: Path) -> None:
     run_dir = tmp_path / "run"
-    # In the second episode of the evaluation of step 140: there are rows of step 70, and half of a result.
+    # In the second episode of the evaluation at step 140: the rows of step 70 exist, and a partial result.
     rows = [line.split(",") for line in (whole / "evaluations.csv").read_text().splitlines()[1:]]
     lengths = [int(row[4]) for row in rows]
     env = Interrupting(number, sum(lengths[:3]) + 2)
     with pytest.raises(RAISED[number]):
         agent().learn(STEPS, run_dir=run_dir, callback=evaluation(run_dir, env))
-    assert env.steps == env.at, "the evaluation went on after the signal"
+    assert env.steps == env.at, "the evaluation continued after the signal"
     assert (run_dir / "evaluations.csv").read_text().splitlines()[1:] == [",".join(row) for row in rows[:2]]
     assert AdaDQN.from_run(run_dir).num_timesteps == 140
     AdaDQN.resume(run_dir, callback=evaluation(run_dir))

@@ -1,4 +1,4 @@
-"""A file from elsewhere can fail; it cannot execute, and it cannot take more memory than its own size."""
+"""An untrusted file can fail to load, but not execute code or allocate more memory than its own size."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def agent() -> AdaDQN:
 
 @pytest.fixture
 def module_on_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """A module that registers an environment when it is imported, and leaves a trace of that."""
+    """A module that registers an environment on import, and leaves a trace of the import."""
     name = "a_module_that_registers"
     (tmp_path / f"{name}.py").write_text(
         "import pathlib, gymnasium\n"
@@ -49,7 +49,7 @@ def module_on_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[
 
 
 def forgotten(name: str, trace: Path) -> None:
-    """As in another process: the module was never imported."""
+    """Forget the module, as in a new process."""
     sys.modules.pop(name, None)
     gymnasium.registry.pop("Registered-v0", None)
     trace.unlink(missing_ok=True)
@@ -60,7 +60,7 @@ def test_nothing_is_imported_because_a_file_says_so(module_on_path: str, tmp_pat
     trained = AdaDQN(env_id, SMALL, **QUICK).learn(60, run_dir=tmp_path / "run")
     path = trained.save(tmp_path / "agent")
     actions = trained.predict(OBSERVATIONS, deterministic=True)[0].tolist()
-    refusal = f"imports .*'{module_on_path}'.* give trust_env=True"
+    refusal = f"imports .*'{module_on_path}'.* pass trust_env=True"
     for load in (
         lambda **given: AdaDQN.load(path, **given),
         lambda **given: AdaDQN.from_run(tmp_path / "run", **given),
@@ -77,7 +77,7 @@ def test_nothing_is_imported_because_a_file_says_so(module_on_path: str, tmp_pat
                 use()
         assert not trace.exists() and module_on_path not in sys.modules
         model = load(trust_env=True)
-        assert not trace.exists(), "not before it is needed"
+        assert not trace.exists(), "the module was imported before it was needed"
         assert model.learn(60).num_timesteps == 60 and trace.exists()
         given = load(env=gymnasium.make("CartPole-v1"))
         assert given.learn(60).num_timesteps == 60
@@ -104,7 +104,7 @@ def test_a_run_whose_environment_imports_a_module_is_resumed_only_on_demand(
 
 def test_an_adapter_of_gymnasium_is_no_way_around(agent: AdaDQN, tmp_path: Path) -> None:
     path = forged(agent, tmp_path, lambda meta, _: meta["config"].update(env="GymV21Environment-v0"))
-    with pytest.raises(UserError, match=r"imports .*'gym'.* give trust_env=True"):
+    with pytest.raises(UserError, match=r"imports .*'gym'.* pass trust_env=True"):
         AdaDQN.load(path).make_env()
 
 
@@ -123,7 +123,7 @@ def test_images_and_continuous_actions_load_without_an_environment(tmp_path: Pat
     np.testing.assert_array_equal(
         again.predict(observations, deterministic=True)[0], pendulum.predict(observations, deterministic=True)[0]
     )
-    for high in (1, 255):  # of which only the second kind is scaled
+    for high in (1, 255):  # only the second kind is scaled
         env: Any = gymnasium.wrappers.TransformObservation(
             gymnasium.make("CartPole-v1"),
             lambda _: np.zeros((6, 6, 1), np.uint8),
@@ -141,7 +141,7 @@ def test_images_and_continuous_actions_load_without_an_environment(tmp_path: Pat
 
 
 def forged(agent: Model, folder: Path, change: Callable[[dict[str, Any], dict[str, np.ndarray]], Any]) -> Path:
-    """The saved agent with other metadata or arrays, as one would write it who can compute checksums."""
+    """Rewrite a saved agent with other metadata or arrays and valid checksums, as an attacker could."""
     path = agent.save(folder / "forged")
     arrays, meta = read_snapshot(path, "agent")
     change(meta, arrays)
@@ -175,7 +175,7 @@ def test_weights_that_are_not_finite(agent: AdaDQN, tmp_path: Path) -> None:
             if array.dtype == np.float32:
                 array[...] = np.nan
 
-    with pytest.raises(CheckpointError, match="a policy with parameters that are not finite"):
+    with pytest.raises(CheckpointError, match="a policy with non-finite parameters"):
         AdaDQN.load(forged(agent, tmp_path, change))
 
 
@@ -189,7 +189,7 @@ def test_a_network_that_the_file_does_not_hold_is_never_made(where: str, agent: 
         loaded = AdaDQN.load(path)
     except UserError as error:
         assert re.search("bytes of arrays, but its configuration implies|of memory are available", str(error))
-    else:  # the configuration has the members at the start of a run, and the agent those that are loaded
+    else:  # the configuration has the initial members, the agent's metadata those that are loaded
         assert where == "config"
         assert_equal_weights(loaded, agent)
 
@@ -240,10 +240,10 @@ def test_a_file_never_unpacks_to_more_than_its_size(
     monkeypatch.setattr(
         zipfile.ZipFile, "read", lambda self, name, *rest: read.append(name) or whole(self, name, *rest)
     )
-    with pytest.raises(CheckpointError, match=r"it unpacks to more than its size|is named for more than one array"):
+    with pytest.raises(CheckpointError, match=r"it unpacks to more than its size|is listed for more than one array"):
         AdaDQN.load(path)
-    assert len(read) == len(set(read)), "nothing is read twice"
-    assert not (read and kind.startswith("deflated")), "the sizes are in the directory of the archive"
+    assert len(read) == len(set(read)), "something was read twice"
+    assert not (read and kind.startswith("deflated")), "sizes are read from the archive's directory"
 
 
 @pytest.mark.parametrize("kind", ["declared shape", "deflated", "observations", "nan"])

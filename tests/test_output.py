@@ -1,4 +1,4 @@
-"""Output never ends training: terminals that know only ASCII, readers that go away, full and closed outputs."""
+"""Failing output never ends training: ASCII terminals, closed pipes, full disks and closed streams."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ADAQN = f"{sys.executable} -m adaqn.cli"
 
 
 class Failing(io.StringIO):
-    """A stream that takes a few lines and then nothing more, as a pipe whose reader went away."""
+    """A stream that fails after a few lines, like a pipe whose reader has gone."""
 
     def __init__(self, lines: int, error: Exception) -> None:
         super().__init__()
@@ -66,7 +66,7 @@ def test_training_goes_on_without_the_console(
     stream = Failing(5, fault)
     monkeypatch.setattr(sys, "stdout", stream)
     assert main([*TRAIN, "--run-dir", str(tmp_path / "run")]) == 0
-    assert stream.tried == 1, "a stream that failed is left alone"
+    assert stream.tried == 1, "a failed stream must not be used again"
     [warning] = capsys.readouterr().err.splitlines()
     assert warning.startswith("adaqn: warning: standard output cannot be written")
     assert_equal_runs(tmp_path / "run", whole)

@@ -1,4 +1,4 @@
-"""What is installed: the version that the package says it has, and the files that it reads."""
+"""Tests of the installed package: its version and its data files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_the_wheel_has_the_version_of_the_package_and_its_presets(tmp_path: Path
     shutil.copytree(ROOT / "src", source / "src", ignore=shutil.ignore_patterns("*.egg-info", "__pycache__"))
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
-    # Another version than the one that is installed here, from the one place where it is written.
+    # A version other than the installed one, changed in the only place that defines it.
     package = source / "src" / "adaqn" / "__init__.py"
     text, changes = re.subn(
         rf'(?m)^__version__ = "{adaqn.__version__}"$', '__version__ = "98.7.6"', package.read_text()

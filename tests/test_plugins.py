@@ -1,4 +1,4 @@
-"""What is found by its name: files in a folder of ours, and what other packages add by entry points."""
+"""Tests of plug-ins, which are found by name: built-in files, and entry points of other packages."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ from adaqn.hyperparameters import Hyperparameters
 from adaqn.plugins import PluginFolder, PresetFolder, forget_plugins
 from adaqn.selection import behaviour_rules, target_rule, target_rules
 from adaqn.space import SearchSpace
+from adaqn.studies.launchers import LAUNCHERS, Options, open_launcher
 from tests.envs.suite_contract import check_environment, check_names
 
 Install = Callable[[str, dict[str, str]], None]
@@ -67,7 +68,7 @@ ALGORITHMS = {"cold": Algorithm(DQNSettings, AGENT, one, {"selection": "softmax"
 
 @pytest.fixture
 def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
-    """Puts a package of somebody else where Python finds it: its entry points, and its modules with their source."""
+    """Install a fake third-party package: its entry points, and its modules with their source."""
 
     def installed(entry_points: str, modules: dict[str, str]) -> None:
         for name, source in modules.items():
@@ -89,7 +90,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
 
 
 def room_in(folder: Path, monkeypatch: pytest.MonkeyPatch, **sources: str) -> PluginFolder:
-    """A folder with these modules, to which the entry points of somebody.things add."""
+    """A folder with these modules, extended by the entry points somebody.things."""
     (folder / "plugin_room").mkdir()
     (folder / "plugin_room" / "__init__.py").write_text("")
     for name, source in sources.items():
@@ -125,10 +126,10 @@ def test_entry_points_add_modules_and_objects(
         {"their_sofa": "seats = 3", "their_vase": "TALL = ('tall', 'vase')"},
     )
     assert room.names() == ["lamp", "sofa", "vase"]
-    assert not {"their_sofa", "their_vase"} & set(sys.modules)  # their names are known without importing anything
+    assert not {"their_sofa", "their_vase"} & set(sys.modules)  # names are known without importing anything
     assert room.load("sofa").seats == 3
     assert room.load("vase") == ("tall", "vase")
-    # Nobody takes the name of one of ours.
+    # A plug-in cannot replace a built-in name.
     assert room.load("lamp").watts == 40
 
 
@@ -174,7 +175,7 @@ def test_presets_are_read_by_name_and_files_by_path(tmp_path: Path, monkeypatch:
     monkeypatch.chdir(tmp_path)
     assert spaces_of_ours.read_given("vectors") == spaces_of_ours.read("vectors")
     Path("vectors").write_text("{loss: l1}")
-    assert spaces_of_ours.read_given("vectors") == {"loss": "l1"}, "what the user has there comes first"
+    assert spaces_of_ours.read_given("vectors") == {"loss": "l1"}, "the user's own directory comes first"
     with pytest.raises(UserError, match=r"^there is no file nowhere.yaml$"):
         spaces_of_ours.read_given("nowhere.yaml")
     with pytest.raises(UserError, match=r"^unknown search space \(and there is no such file\) 'vector'; did you mean"):
@@ -183,7 +184,7 @@ def test_presets_are_read_by_name_and_files_by_path(tmp_path: Path, monkeypatch:
         spaces_of_ours.read("vector")
 
 
-# The kinds that there are.
+# Each kind of plug-in.
 
 
 def test_a_selection_rule_of_somebody_else(install: Install) -> None:
@@ -192,7 +193,7 @@ def test_a_selection_rule_of_somebody_else(install: Install) -> None:
     rule = target_rule("median")
     chosen = rule.select(jnp.zeros(3), jnp.asarray([3.0, 1.0, 2.0]), jnp.ones(3, bool), 1)
     assert (chosen.members.tolist(), rule.mixture) == ([2], False)
-    # It is a name in the settings as any other, and has no temperature.
+    # It is a valid setting like any other, and has no temperature.
     agent = DQNAgent(
         DQNSettings(selection="median"),
         Population((Hyperparameters(hidden=()),) * 3),
@@ -220,7 +221,7 @@ def test_a_name_is_gone_with_its_package(install: Install, monkeypatch: pytest.M
 def test_a_mutation_of_somebody_else_happens_where_it_is_named(install: Install) -> None:
     install("[adaqn.mutations]\nleap = their_leap\n", {"their_leap": LEAP})
     assert "leap" in mutation_names()
-    # A further one changes no run that exists: the default is a list of names.
+    # A new mutation changes no existing run: the default is a list of names.
     assert "leap" not in EvolutionSettings().mutations == DEFAULT_MUTATIONS
     settings = DQNSettings(mutations="leap,loss")  # type: ignore[arg-type]
     assert settings.mutations == ("leap", "loss")
@@ -270,7 +271,7 @@ def replaces(registered):
 
 
 def test_a_suite_of_somebody_else_keeps_the_contract_of_ours(install: Install, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With vectors and continuous actions, which none of our suites has."""
+    """A suite with vectors and continuous actions, which no built-in suite has."""
     install("[adaqn.suites]\nhills = their_hills\n", {"their_hills": SUITE})
     assert "hills" in suites.suites() and "their_hills" not in sys.modules
     check_names("hills", importlib.import_module("their_hills"))
@@ -280,7 +281,7 @@ def test_a_suite_of_somebody_else_keeps_the_contract_of_ours(install: Install, m
         make_environment("Hills/Swign", {})
     with pytest.raises(UserError, match="'Swing-v9' hurts"):
         make_environment("Swing-v9", {})
-    # Nor is it suggested where another package registers it.
+    # Nor is the suite's id suggested if another package registers it.
     monkeypatch.setitem(gymnasium.registry, "Swing-v9", EnvSpec("Swing-v9", "nowhere:Swing"))
     monkeypatch.setitem(gymnasium.registry, "Swung-v9", EnvSpec("Swung-v9", "nowhere:Swing"))
     assert "Swung-v9" in suites.suggested() and "Swing-v9" not in suites.suggested()
@@ -304,7 +305,7 @@ def test_a_broken_suite_is_told_when_it_is_asked_for_and_not_before(install: Ins
         make_environment("Hills/Swing", {})
 
 
-# Real runs with them.
+# Real runs with plug-ins.
 
 
 def test_a_run_with_a_selection_rule_of_somebody_else(install: Install, tmp_path: Path) -> None:
@@ -355,9 +356,9 @@ def test_algorithms_of_somebody_else_are_found_by_their_names(install: Install) 
     double, cold = algorithm("double-dqn"), algorithm("cold")
     assert double.configure({}) == DQNSettings(double_q=True)
     assert cold.configure({"gamma": 0.5}) == DQNSettings(selection="softmax", selection_temperature=0.1, gamma=0.5)
-    with pytest.raises(UserError, match="this algorithm is the one with double_q=True, but got double_q=False"):
+    with pytest.raises(UserError, match="this algorithm always uses double_q=True, but got double_q=False"):
         double.configure({"double_q": False})
-    # What can be tried, can be tried by a search.
+    # A search can tune it.
     assert algorithm("random-search", "double-dqn").base == "double-dqn"
     with pytest.raises(UserError, match="unknown base 'cold'"):
         algorithm("random-search", "cold")
@@ -383,7 +384,7 @@ def test_a_broken_algorithm_is_told_when_it_is_asked_for_and_not_before(
     )
     assert {"broken", "nameless"} <= set(algorithm_names())
     assert algorithm("adadqn").configure({}).selection == "lowest"
-    # Nor when a search looks for what it can try.
+    # Nor when a search looks for algorithms that it can tune.
     assert algorithm("random-search", "sac").base == "sac"
     assert "dqn" in base_names() and not {"broken", "nameless"} & set(base_names())
     with pytest.raises(UserError, match=r"^unknown base 'sax'; did you mean 'sac'\?"):
@@ -400,3 +401,10 @@ def test_a_broken_algorithm_is_told_when_it_is_asked_for_and_not_before(
     (line,) = capsys.readouterr().err.splitlines()
     assert "the algorithm 'broken' could not be loaded from their_broken" in line
     assert not (tmp_path / "run").exists()
+
+
+def test_a_launcher_of_another_package_runs_studies(install: Install) -> None:
+    source = "def open_launcher(options):\n    return ('theirs', options.jobs)\n"
+    install("[adaqn.launchers]\ntheirs = their_launcher\n", {"their_launcher": source})
+    assert LAUNCHERS.names() == ["local", "ray", "slurm", "theirs"]
+    assert open_launcher("theirs", Options(Path("study"), jobs=3)) == ("theirs", 3)

@@ -29,7 +29,7 @@ QUICK: dict[str, Any] = {
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[AdaSAC, Path]:
-    """An agent, and the directory of its run."""
+    """An agent and its run directory."""
     run_dir = tmp_path_factory.mktemp("sac") / "run"
     return AdaSAC("Pendulum-v1", SMALL, seed=3, **QUICK).learn(400, run_dir=run_dir), run_dir
 
@@ -69,7 +69,7 @@ def test_selection_csv_has_a_row_per_interval_with_shares_of_pairs(trained: tupl
             shares = [row[f"{name}_{k}"] for k in range(3)]
             assert all(0.0 <= share <= 1.0 for share in shares)
             assert sum(shares) == pytest.approx(2.0, abs=1e-5)
-        # In fiftieths: every update of the interval counts once.
+        # In fiftieths, because the interval has 50 updates.
         assert row["selected_0"] * 50 == pytest.approx(round(row["selected_0"] * 50), abs=1e-4)
         assert row["target"] in (0, 1, 2)
     losses = [member.cumulated_loss for member in model.members]
@@ -80,7 +80,7 @@ def test_selection_csv_has_a_row_per_interval_with_shares_of_pairs(trained: tupl
 
 def test_watching_changes_no_byte(trained: tuple[AdaSAC, Path], tmp_path: Path) -> None:
     model, run_dir = trained
-    # Evaluations and predictions on the way as well.
+    # Also with evaluations and predictions in between.
     evaluation = EvalCallback(gymnasium.make("Pendulum-v1"), eval_freq=130, n_eval_episodes=1)
     watched = AdaSAC("Pendulum-v1", SMALL, seed=3, **QUICK)
 
@@ -106,7 +106,7 @@ def test_predict_is_within_the_box_and_deterministic_if_asked(trained: tuple[Ada
     assert (np.abs(actions) <= 2.0).all() and np.abs(actions).max() > 0.01
     again, _ = model.predict(observations, deterministic=True)
     assert np.array_equal(actions, again)
-    # It is tanh of the mean, twice, because the torque goes from -2 to 2.
+    # It is 2 tanh(mean), because the torque ranges from -2 to 2.
     agent = model.trainer.agent
     of_agent = agent.policy(model.trainer.state, observations, None, model.trainer.clock)
     np.testing.assert_allclose(actions, 2.0 * of_agent, atol=1e-6)
@@ -116,7 +116,7 @@ def test_predict_is_within_the_box_and_deterministic_if_asked(trained: tuple[Ada
     drawn, _ = model.predict(np.zeros((2000, 3), np.float32), deterministic=False)
     assert (np.abs(drawn) <= 2.0).all() and len(np.unique(drawn)) > 1900
     mode, _ = model.predict(np.zeros(3, np.float32), deterministic=True)
-    below = (drawn < mode).mean()  # the mode is the median as well
+    below = (drawn < mode).mean()  # the mode is also the median
     assert below == pytest.approx(0.5, abs=0.05)
 
 
@@ -131,7 +131,7 @@ def test_save_and_load(trained: tuple[AdaSAC, Path], tmp_path: Path) -> None:
     assert loaded.predict(observation, deterministic=True)[0] == model.predict(observation, deterministic=True)[0]
     loaded.learn(60, reset_num_timesteps=False)
     assert loaded.num_timesteps == 460
-    assert loaded.trainer.updates == 10  # the buffer was empty, and fills first
+    assert loaded.trainer.updates == 10  # the buffer was empty and must fill first
     with pytest.raises(UserError, match=r"holds a adasac agent, which SAC\.load does not read"):
         SAC.load(path)
     with pytest.raises(CheckpointError, match="was made for the observation space"):

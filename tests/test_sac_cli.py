@@ -1,4 +1,4 @@
-"""The SAC family on the command line, in this process."""
+"""Tests of the SAC family on the command line, in this process."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_train_writes_a_run_that_can_be_repeated_and_evaluated(
     lines = (run_dir / "selection.csv").read_text().splitlines()
     assert lines[0] == "step,target,loss_0,loss_1,acted_0,acted_1,selected_0,selected_1"
     assert [line.split(",")[0] for line in lines[1:]] == ["100", "150"]
-    # Of two members, both are always the pair.
+    # With two members, the pair always consists of both.
     assert all(line.endswith(",1.0,1.0,1.0,1.0") for line in lines[1:])
     if algo != "adasac":
         return

@@ -1,4 +1,4 @@
-"""Whatever a space can name trains in an ensemble, and what diverges there takes nobody along."""
+"""Everything that a space can contain trains in an ensemble, and a diverging member does not affect the others."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.agents.outcomes import acted
 
 BOX = spaces.Box(-9.0, 9.0, (2,))
 IMAGE = spaces.Box(0, 255, (8, 8, 2), np.uint8)
-# The spaces for vectors and images with layers that are compiled and run in no time.
+# The spaces for vectors and images, with layers that compile and run quickly.
 SMALL = SearchSpace.from_dict({"base": "vectors", "hidden": {"layers": [1, 3], "neurons": [2, 6]}})
 SMALL_IMAGES = SearchSpace.from_dict(
     {
@@ -38,7 +38,7 @@ def parts(members: Sequence[Hyperparameters], size: int) -> list[tuple[Hyperpara
 
 
 def some_batch(rng: np.random.Generator) -> Batch[np.ndarray]:
-    """Action 0 is rewarded with the first number that is seen, action 1 with the second."""
+    """An environment whose reward is the observation's first number for action 0, its second for action 1."""
     x, following = rng.standard_normal((2, 8, 2)).astype(np.float32)
     action = rng.integers(2, size=8).astype(np.int32)
     rewards = x[np.arange(8), action][:, None]
@@ -46,7 +46,7 @@ def some_batch(rng: np.random.Generator) -> Batch[np.ndarray]:
 
 
 def lived(members: tuple[Hyperparameters, ...]) -> tuple[DQNAgent, State, list[TargetUpdate]]:
-    """A run of 30 updates with a target update after every sixth; with images where there are convolutions."""
+    """A run of 30 updates with a target update after every sixth, on images if there are convolutions."""
     of_images = any(member.convolutions for member in members)
     agent = agent_of(members, IMAGE, SMALL_IMAGES, gamma=0.9) if of_images else agent_of(members, BOX, SMALL, gamma=0.9)
     run, rng = agent.init(0), np.random.default_rng(1)
@@ -62,13 +62,13 @@ def lived(members: tuple[Hyperparameters, ...]) -> tuple[DQNAgent, State, list[T
 
 
 def assert_handled(members: tuple[Hyperparameters, ...]) -> np.ndarray:
-    """Members who are not found diverged have learned; those who are, are nowhere. Gives who they are. [K]"""
+    """Check that members have learned unless diverged, and that diverged ones are not used; returns `diverged`. [K]"""
     agent, run, events = lived(members)
     diverged = np.asarray(run.learning.record.diverged)
     before = online_of(agent.init(0))
     found: set[int] = set()
     for event in events:
-        assert not found & set(event.newly_diverged), "told twice"
+        assert not found & set(event.newly_diverged), "a divergence was reported twice"
         assert not any(event.acted[k] for k in found)
         found |= set(event.newly_diverged)
         assert event.target not in found
@@ -77,12 +77,12 @@ def assert_handled(members: tuple[Hyperparameters, ...]) -> np.ndarray:
     for k, (parameters, began) in enumerate(zip(online_of(run), before, strict=True)):
         if not diverged[k]:
             assert np.isfinite(parameters).all(), members[k]
-            # The error came back to the first layer, whatever lies behind it.
+            # The gradient reached the first layer through all later ones.
             first = math.prod(agent.ensemble_of(members).network(k).shapes[0])
             assert not np.array_equal(parameters[:first], began[:first]), members[k]
             assert np.isfinite(run.learning.record.last_loss[k]), members[k]
     assert agent.diverged(run).tolist() == diverged.tolist()
-    # What was learned is saved as it is, whatever the optimizer keeps.
+    # Saving preserves everything, whatever the state of the optimizer.
     restored = agent.from_arrays(*agent.to_arrays(run))
     assert bytes_of(restored.learning) == bytes_of(run.learning)
     return diverged
@@ -116,9 +116,8 @@ def combinations() -> list[Hyperparameters]:
     return [SMALL.sample(rng) for _ in range(100)]
 
 
-@pytest.mark.parametrize("members", parts(combinations()[:12], 6))
-def test_a_dozen_combinations_train(members: tuple[Hyperparameters, ...]) -> None:
-    assert_handled(members)
+def test_half_a_dozen_combinations_train() -> None:
+    assert_handled(tuple(combinations()[:6]))
 
 
 @pytest.mark.slow

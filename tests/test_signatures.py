@@ -1,4 +1,4 @@
-"""The public names and the signatures that editors and `help` show, held to the settings classes."""
+"""The public names, and the signatures that editors and `help` show, agree with the settings classes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from adaqn.signatures import OneKindArguments, RunArguments
 
 
 def arguments_of(model: type[Model]) -> dict[str, Any]:
-    """The types of the keyword arguments that an editor knows of a class."""
+    """The types of a class's keyword arguments as an editor sees them."""
     (settings,) = [p for p in inspect.signature(model.__init__).parameters.values() if p.kind is p.VAR_KEYWORD]
     name = str(settings.annotation).removeprefix("Unpack[").removesuffix("]")
     return get_type_hints(getattr(signatures, name))

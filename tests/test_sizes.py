@@ -1,4 +1,4 @@
-"""Sizes that cannot work are refused in one sentence, before anything is allocated, wherever they are given."""
+"""Impossible sizes are refused in one sentence, before anything is allocated, wherever they are given."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HAS = "but 8.00 GB of memory are available"
 
 
 class ManyActions(gymnasium.Env[np.ndarray, np.int64]):
-    """Nobody will ever step it."""
+    """An environment that is never stepped."""
 
     observation_space = gymnasium.spaces.Box(-1.0, 1.0, (3,))
     action_space = gymnasium.spaces.Discrete(10**9)
@@ -35,7 +35,7 @@ class Case(NamedTuple):
 
     algo: str
     values: dict[str, Any]  # settings, `hidden` of one member, `space` or `n_envs`
-    sentence: str  # parts of it, with ... between them
+    sentence: str  # parts of the message, with ... between them
     env: str = "CartPole-v1"
 
 
@@ -81,14 +81,16 @@ CASES = {
     "population of AdaDQN": Case("adadqn", {"population": 10**9, "space": "vectors"}, "population ... at most 1000,"),
     "n_envs": Case("dqn", {"n_envs": 10**6}, "n_envs must be a whole number of at most 1024, but got 1000000"),
     "trials": Case(
-        "dehb", {"max_trial_steps": 10**18}, "a bracket would begin with ... trials, ... at most 100000: ..."
+        "dehb",
+        {"max_trial_steps": 10**18},
+        "a bracket would start with ... trials, ... at most 100000 are allowed: ...",
     ),
 }
 
 
 @pytest.fixture(autouse=True)
 def machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A machine of 8 GB, on which no run ever comes to its first step."""
+    """A simulated machine with 8 GB, on which no run may reach its first step."""
     gymnasium.register("ManyActions-v0", lambda **_: ManyActions())
     for module in ("memory", "ring"):
         monkeypatch.setattr(f"adaqn.replay.{module}.available_memory", lambda: AVAILABLE)
@@ -97,7 +99,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def check(case: Case, told: str) -> None:
-    """The sentence has these parts in this order."""
+    """Check that the message has these parts in this order."""
     assert "\n" not in told
     place = 0
     for part in case.sentence.split("..."):
@@ -117,7 +119,7 @@ def test_in_python(case: Case) -> None:
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     check(case, str(caught.value))
-    assert peak < 200 * MB  # what imports take
+    assert peak < 200 * MB  # memory taken by imports
 
 
 @pytest.mark.parametrize("case", [c for c in CASES.values() if not isinstance(c.values.get("space"), dict)])
@@ -147,7 +149,7 @@ def test_in_a_file(case: Case, tmp_path: Path, capsys: pytest.CaptureFixture[str
 
 
 def test_what_the_system_refuses_is_the_same_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the memory is not known, or less than it seems, the attempt fails."""
+    """Simulates unknown or overestimated memory: the allocation itself fails."""
     for module in ("memory", "ring"):
         monkeypatch.setattr(f"adaqn.replay.{module}.available_memory", lambda: None)
     for size in (10**16, 10**18, 10**30):
@@ -162,5 +164,5 @@ def test_the_largest_that_is_allowed_is_made() -> None:
         "batch_size": 1,
         "buffer_size": 200_000_000,
     }
-    agent = model_class("dqn")("CartPole-v1", [{"hidden": [4]}], **settings)  # of which nothing is filled yet
+    agent = model_class("dqn")("CartPole-v1", [{"hidden": [4]}], **settings)  # not yet filled
     assert agent.trainer.replay.nbytes == 8_400_000_000 > AVAILABLE

@@ -1,4 +1,4 @@
-"""Search spaces: the paper's, those of a user, what is drawn from them, and what a user is told about a mistake."""
+"""Tests of search spaces: the paper's, a user's, sampling from them, and error messages."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ SEEDS = st.integers(0, 2**32 - 1)
 
 
 def random_member(rng: np.random.Generator) -> Hyperparameters:
-    """A member that knows of no space."""
+    """A member that belongs to no space."""
     return Hyperparameters(
         activation=str(rng.choice(ACTIVATIONS)),
         optimizer=str(rng.choice(OPTIMIZERS)),
@@ -203,7 +203,7 @@ def test_draws_are_uniform() -> None:
 def test_draws_depend_on_the_generator_alone() -> None:
     global_state = np.random.get_state()[1].tolist()  # type: ignore[index, union-attr]
     first, again, other = (np.random.default_rng(seed) for seed in (3, 3, 4))
-    fresh = SearchSpace.named("images")  # with a ConfigSpace object of its own
+    fresh = SearchSpace.named("images")  # with a separate ConfigSpace object
     fresh.configuration_space.seed(123)
     drawn = [IMAGES.sample(first) for _ in range(20)]
     assert drawn == [fresh.sample(again) for _ in range(20)]
@@ -292,7 +292,7 @@ def test_only_what_the_space_does_not_vary_is_fixed() -> None:
         ({"convolutions": (Convolution(4, 2, 1), Convolution(5, 3, 2))}, False),
         ({"convolutions": (Convolution(4, 1, 1),)}, False),
         ({"convolutions": (Convolution(4, 2, 3),)}, False),
-        ({"discount": 0.1, "optimizer_options": ()}, True),  # not the space's to say
+        ({"discount": 0.1, "optimizer_options": ()}, True),  # not part of the space
     ],
 )
 def test_contains(change: dict[str, Any], inside: bool) -> None:
@@ -353,13 +353,13 @@ def test_a_space_is_given_as_itself_by_name_as_a_file_or_as_values(tmp_path: Pat
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ([], "a search space is a mapping"),
+        ([], "a search space must be a mapping"),
         ({"activations": ["relu"]}, r"unknown entry of a search space 'activations'; did you mean 'activation'\?"),
         ({"activation": ["rleu"]}, r"unknown activation 'rleu'; did you mean 'relu'\?"),
         ({"activation": []}, "activation in a search space must be a list of at least one name, but got \\[\\]"),
         ({"activation": {"relu": 1}}, "must be a list of at least one name"),
         ({"optimizer": 3}, "optimizer in a search space must be a list"),
-        ({"loss": ["l1", "l2", "l1"]}, "every loss in a search space is named once, but 'l1' is there twice"),
+        ({"loss": ["l1", "l2", "l1"]}, "every loss in a search space must be listed once, but 'l1' is listed twice"),
         ({"learning_rate": [1e-2, 1e-3]}, "bounds of learning_rate must be in ascending order"),
         ({"learning_rate": [0, 1e-3]}, "learning_rate must be a finite number of at least 1e-12, but got 0"),
         ({"learning_rate": [1e-4, 1e-3, 1e-2]}, "learning_rate in a search space must be a lower and an upper bound"),
@@ -372,10 +372,13 @@ def test_a_space_is_given_as_itself_by_name_as_a_file_or_as_values(tmp_path: Pat
         ({"hidden": {"neurons": [1.5, 2]}}, "hidden.neurons must be a whole number"),
         ({"convolutions": {"kernel": True}}, "convolutions.kernel must be a finite number"),
         ({"convolutions": {"strides": 2}}, r"unknown bound of convolutions 'strides'; did you mean 'stride'\?"),
-        ({"fixed": {"loss": "l1"}}, "loss cannot be fixed, because the space says what it may be"),
+        ({"fixed": {"loss": "l1"}}, "loss cannot be fixed, because the space varies it"),
         ({"fixed": {"discuont": 0.9}}, r"unknown hyperparameter 'discuont'; did you mean 'discount'\?"),
         ({"fixed": 0.9}, "fixed in a search space must be a mapping"),
-        ({"fixed": {"optimizer_options": {"eps": 1e-4}}}, "only where the search space has one optimizer.* it has 24"),
+        (
+            {"fixed": {"optimizer_options": {"eps": 1e-4}}},
+            "only if the search space has a single optimizer.* it has 24",
+        ),
         ({"base": "pixels"}, "unknown search space 'pixels'"),
     ],
 )

@@ -1,4 +1,4 @@
-"""What someone types who comes from Stable-Baselines3: it works, or a sentence says what to write."""
+"""Code written for Stable-Baselines3 works, or a one-sentence error says what to write instead."""
 
 from __future__ import annotations
 
@@ -69,12 +69,12 @@ def test_values_that_do_not_exist_here_say_what_to_write() -> None:
         SAC("Pendulum-v1", learning_rate=lambda left: left * 1e-3)  # pyright: ignore[reportArgumentType]
     with pytest.raises(UserError, match=r"SAC has no argument target_update_interval: .* tau="):
         SAC("Pendulum-v1", target_update_interval=1)  # pyright: ignore[reportCallIssue]
-    with pytest.raises(UserError, match=r"SAC has no argument exploration_fraction: .* does not explore by ε"):
+    with pytest.raises(UserError, match=r"SAC has no argument exploration_fraction: .* does not explore with ε"):
         SAC("Pendulum-v1", exploration_fraction=0.1)  # pyright: ignore[reportCallIssue]
 
 
 class NormalActionNoise:
-    """As Stable-Baselines3's."""
+    """A class with the name of Stable-Baselines3's."""
 
 
 def test_exploration_noise_is_a_number_for_td3_and_nothing_for_others() -> None:
@@ -95,7 +95,7 @@ def test_ensembles_are_pointed_to_their_members() -> None:
 
 
 class Tanh:
-    """As torch names it."""
+    """A class with PyTorch's name."""
 
 
 def test_learning_rate_and_layers_simply_work_for_dqn() -> None:
@@ -136,9 +136,9 @@ def test_mistakes_in_policy_kwargs(policy: Any, message: str) -> None:
 
 
 def test_single_hyperparameters_do_not_go_with_members() -> None:
-    with pytest.raises(UserError, match="learning_rate cannot be given beside members="):
+    with pytest.raises(UserError, match="learning_rate cannot be given together with members="):
         DQN("CartPole-v1", SMALL, learning_rate=1e-3)
-    with pytest.raises(UserError, match="hidden cannot be given beside schedule="):
+    with pytest.raises(UserError, match="hidden cannot be given together with schedule="):
         schedule = [{"step": 0, "hyperparameters": {"hidden": [8]}}]
         DQN("CartPole-v1", schedule=schedule, policy_kwargs={"net_arch": [8]})
 
@@ -169,13 +169,13 @@ def test_playing_in_the_training_environment_between_two_trainings_spoils_nothin
     model.learn(120, reset_num_timesteps=False)
     trainer = model.trainer
     position = trainer.environments.position()[0]
-    # The record of the episode under way leads to what the environment shows.
+    # Replaying the recorded current episode leads to the environment's current observation.
     again = gymnasium.make("CartPole-v1")
     observation, _ = again.reset(seed=position.seed)
     for action in position.actions:
         observation = again.step(int(action))[0]
     np.testing.assert_array_equal(observation, trainer.environments.observations[0])
-    assert trainer.replay.rows(119, 120)["truncated"].all(), "the episode under way was given up"
+    assert trainer.replay.rows(119, 120)["truncated"].all(), "the aborted episode must end as truncated"
 
 
 def test_playing_in_the_training_environment_during_training_is_refused() -> None:
@@ -185,7 +185,7 @@ def test_playing_in_the_training_environment_during_training_is_refused() -> Non
             return True
 
     model = DQN("CartPole-v1", SMALL, **QUICK)
-    with pytest.raises(UserError, match=r"cannot be played in while training goes on: .*make_env"):
+    with pytest.raises(UserError, match=r"cannot be reset or stepped during training: .*make_env"):
         model.learn(60, callback=Player())
     model.get_env().reset()
 
@@ -216,14 +216,14 @@ def test_a_replay_buffer_is_saved_and_learned_from_at_once(n_envs: int, tmp_path
     old, new = model.trainer.replay, loaded.trainer.replay
     assert (new.oldest, new.added) == (old.oldest, old.added) == (60 // n_envs, 150 // n_envs)
     rows, known = new.rows(new.oldest, new.added), old.rows(old.oldest, old.added)
-    assert rows["truncated"][-1].all(), "what comes next is a new episode"
+    assert rows["truncated"][-1].all(), "a new episode must follow"
     known["truncated"][-1] = True
     for name in known:
         np.testing.assert_array_equal(rows[name], known[name])
     updates = loaded.trainer.updates
     loaded.learn(30, reset_num_timesteps=False)
-    assert loaded.trainer.updates == updates + 30, "with an empty buffer there would have been none"
-    assert model.save_replay_buffer(tmp_path / "buffer") == path, "its own kind of file is replaced"
+    assert loaded.trainer.updates == updates + 30, "with an empty buffer there would be no updates"
+    assert model.save_replay_buffer(tmp_path / "buffer") == path, "a file of the same kind is replaced"
 
 
 def test_a_smaller_buffer_keeps_the_newest(tmp_path: Path) -> None:
@@ -264,7 +264,7 @@ def test_files_that_are_no_fitting_replay_buffer_are_refused_and_nothing_changes
         "action must be from 0 to 1, but it is from 0 to 9",
         {"action": np.where(arrays["action"] == 1, 9, 0).astype(np.int32)},
     )
-    refused("reward has values that are not finite", {"reward": arrays["reward"] * np.float32(np.nan)})
+    refused("reward has non-finite values", {"reward": arrays["reward"] * np.float32(np.nan)})
     refused(r"reward .* must be float32\[60, 1\], but is float64", {"reward": arrays["reward"].astype(np.float64)})
     refused("terminated .* must be bool", {"terminated": arrays["terminated"][:5]})
     refused("must have observation, .* but have ", {"more": arrays["reward"]})
@@ -272,7 +272,7 @@ def test_files_that_are_no_fitting_replay_buffer_are_refused_and_nothing_changes
     refused("its first row is -1", {}, first=-1)
     refused("with environments = 2, but here it is 1", {}, environments=2)
     refused("was made for the observation space", {}, target=DQN("Acrobot-v1", SMALL))
-    with pytest.raises(CheckpointError, match="holds a file of kind 'agent', where 'replay' is needed"):
+    with pytest.raises(CheckpointError, match="is a file of kind 'agent', but 'replay' is needed"):
         model.load_replay_buffer(model.save(tmp_path / "agent"))
     (tmp_path / "notes.zip").write_text("mine")
     with pytest.raises(UserError, match="exists, but is no replay buffer that adaqn saved, so it is not overwritten"):

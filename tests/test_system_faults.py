@@ -1,4 +1,4 @@
-"""What the operating system refuses is one sentence, the run is kept, and goes on exactly when it refuses no more."""
+"""System errors are reported in one sentence, the run is kept, and it resumes exactly once the cause is gone."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def small_segments(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that even these runs have segments of their replay buffer."""
+    """Make segments so small that even these runs write some."""
     monkeypatch.setattr(CheckpointStore.__init__, "__defaults__", (64,))
 
 
-# Files that the exact result or the checkpoints need, with the number of writes that they still take: none, or about
-# half of those of a run.
+# Files that the exact results or the checkpoints need, with the number of writes before they fail: none, or about half
+# of those of a run.
 NEEDED = [
     (r"episodes\.csv", (0, 8)),
     (r"selection\.csv", (0, 8)),
@@ -205,7 +205,9 @@ def test_memory_that_is_not_given_is_a_sentence_and_the_run_is_kept(
     monkeypatch.setattr(VectorReplay, "add", refused)
     assert train(run_dir) == 1
     [message] = capsys.readouterr().err.splitlines()
-    assert message.startswith("adaqn: there is not enough memory (") and f"`adaqn resume {run_dir}` goes on" in message
+    assert (
+        message.startswith("adaqn: there is not enough memory (") and f"`adaqn resume {run_dir}` continues" in message
+    )
     assert str(error) in message
     assert resume(run_dir) == 0
     assert exact_contents(run_dir) == exact_contents(whole)
@@ -243,7 +245,7 @@ def test_a_limit_of_the_address_space_itself(limit: int, status: int, tmp_path: 
 
 
 def test_no_semaphores_of_the_system_are_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As where /dev/shm is missing."""
+    """Simulates a system without /dev/shm."""
     import multiprocessing.synchronize
 
     def missing(*_: object, **__: object) -> None:
@@ -255,7 +257,7 @@ def test_no_semaphores_of_the_system_are_needed(tmp_path: Path, monkeypatch: pyt
 
 
 def process(code: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """`adaqn` in a process of its own, without a home or a cache unless it is given."""
+    """Run `adaqn` in a separate process, without a home or cache directory unless given."""
     removed = ("HOME", "XDG_CACHE_HOME", "ADAQN_CACHE_DIR", "JAX_COMPILATION_CACHE_DIR")
     known = {name: value for name, value in os.environ.items() if name not in removed}
     return subprocess.run(
@@ -275,11 +277,12 @@ pwd.getpwuid = missing
 """
 
 
+@pytest.mark.thorough
 def test_a_user_without_a_home_or_an_entry(whole: Path, tmp_path: Path) -> None:
     done = process(NO_ENTRY, "train", "--quiet", *SETTINGS, "--run-dir", str(tmp_path / "run"))
     assert done.returncode == 0, done.stderr
     [warning] = done.stderr.splitlines()
-    assert warning.startswith("adaqn: warning: compiled programs are not kept for the next start: there is no home")
+    assert warning.startswith("adaqn: warning: compiled programs are not cached for the next start: there is no home")
     assert exact_contents(tmp_path / "run") == exact_contents(whole)
 
 
@@ -288,7 +291,7 @@ def test_a_home_that_cannot_be_written(tmp_path: Path) -> None:
     done = process("", "train", "--quiet", *SETTINGS, "--run-dir", str(tmp_path / "run"), HOME="/proc/home")
     assert done.returncode == 0
     [warning] = done.stderr.splitlines()
-    assert "compiled programs are not kept for the next start: cannot make /proc/home/.cache/adaqn" in warning
+    assert "compiled programs are not cached for the next start: cannot make /proc/home/.cache/adaqn" in warning
 
 
 @pytest.mark.thorough

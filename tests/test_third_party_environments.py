@@ -1,4 +1,4 @@
-"""Environments of other packages, from the command line and from Python, with wrappers, imports and functions."""
+"""Tests of other packages' environments, on the command line and in Python, with wrappers, imports and functions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from adaqn.api import Model
 from adaqn.cli import main
 from adaqn.training.trainer import Trainer
 
-# A package as others publish them: it registers its ids when it is imported.
+# A package like a published one: it registers its ids when it is imported.
 PACKAGE = '''
 import gymnasium
 import numpy as np
@@ -70,7 +70,7 @@ QUICK = ["--steps", "120", "--learning-starts", "50", "--grid", "hidden=8", "--q
 
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The name of a package that is found but not yet imported."""
+    """The name of an importable package that has not been imported."""
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "corridors.py").write_text(PACKAGE)
     monkeypatch.syspath_prepend(tmp_path / "site")
@@ -80,7 +80,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def forget(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in a new process, nothing is imported."""
+    """Forget imported modules, as in a new process."""
     monkeypatch.delitem(sys.modules, "corridors", raising=False)
     monkeypatch.delitem(gymnasium.registry, "Corridor-v0", raising=False)
 
@@ -104,10 +104,10 @@ def test_what_each_sentence_advises_leads_to_a_run(
     assert main([*train, "--wrappers", FLATTEN, "--run-dir", str(run)]) == 0
     config = yaml.safe_load((run / "config.yaml").read_text())
     assert (config["imports"], config["wrappers"]) == ([package], [FLATTEN])
-    # In a new process the run knows by itself what to import.
+    # In a new process the run itself names the modules to import.
     forget(monkeypatch)
     evaluate = ["evaluate", str(run), "--episodes", "2", "--video", str(tmp_path / "film.gif")]
-    assert f"imports '{package}', which can execute anything" in sentence(capsys, *evaluate)
+    assert f"imports '{package}', which can execute any code" in sentence(capsys, *evaluate)
     assert main([*evaluate, "--trust-env"]) == 0
     assert "over 2 episodes" in capsys.readouterr().out and (tmp_path / "film.gif").stat().st_size > 100
     forget(monkeypatch)
@@ -116,7 +116,7 @@ def test_what_each_sentence_advises_leads_to_a_run(
     assert (again / "episodes.csv").read_bytes() == (run / "episodes.csv").read_bytes()
     assert (again / "config.yaml").read_bytes() == (run / "config.yaml").read_bytes()
     forget(monkeypatch)
-    assert main(["evaluate", str(run), "--episodes", "1", "--import", package]) == 0, "who names it trusts it"
+    assert main(["evaluate", str(run), "--episodes", "1", "--import", package]) == 0, "--import implies trust"
 
 
 def test_wrappers_in_yaml_have_arguments_and_change_what_is_learned_from(package: str, tmp_path: Path) -> None:
@@ -134,7 +134,7 @@ def test_wrappers_in_yaml_have_arguments_and_change_what_is_learned_from(package
     for line in (run / "episodes.csv").read_text().splitlines()[1:]:
         _, total, length = line.split(",")
         assert float(total) == -3.0 * int(length)
-    # On the command line they replace those of the file.
+    # Wrappers on the command line replace those of the file.
     other = tmp_path / "other"
     arguments = ["train", "--config", str(tmp_path / "run.yaml"), "--wrappers", FLATTEN, "--run-dir", str(other)]
     assert main([*arguments, "--quiet"]) == 0
@@ -194,7 +194,7 @@ def test_a_run_that_says_its_environment_does_not_go_on_in_another(
     run = tmp_path / "run"
     assert main(["train", "--env", "CartPole-v1", *QUICK, "--run-dir", str(run)]) == 0
     message = sentence(capsys, "resume", str(run), "--env", "Acrobot-v1")
-    assert "goes on in its own environment, 'CartPole-v1'" in message
+    assert "continues in its own environment, 'CartPole-v1'" in message
     assert main(["resume", str(run), "--import", "math"]) == 0
     arguments = ["--env-kwargs", "{max_episode_steps: 3}", "--episodes", "2"]
     capsys.readouterr()
@@ -236,16 +236,16 @@ def test_wrappers_in_python_are_saved_with_the_agent(package: str, tmp_path: Pat
     wrappers = [gymnasium.wrappers.FlattenObservation]
     model = DQN(f"{package}:Corridor-v0", [{"hidden": [8]}], wrappers=wrappers, env_kwargs={"length": 7})
     loaded = Model.load(model.save(tmp_path / "agent"))
-    with pytest.raises(UserError, match=f"imports '{package}', which can execute anything"):
+    with pytest.raises(UserError, match=f"imports '{package}', which can execute any code"):
         loaded.make_env()
     env = Model.load(tmp_path / "agent", trust_env=True).make_env()
     assert isinstance(env, gymnasium.wrappers.FlattenObservation) and env.get_wrapper_attr("length") == 7
-    # Given another environment, the wrappers go around that one; its arguments were those of the id.
+    # The wrappers are applied to the given environment; the recorded arguments belong to the id.
     mine = gymnasium.make(f"{package}:Corridor-v0")
     assert DQN.load(tmp_path / "agent", env=mine).observation_space.shape == (2,)
 
 
 def test_dictionaries_get_the_exact_wrapper(package: str) -> None:
-    with pytest.raises(UserError, match=f"it is a Dict; wrappers=\\['{FLATTEN}'\\] makes a Box of it") as raised:
+    with pytest.raises(UserError, match=f"it is a Dict; wrappers=\\['{FLATTEN}'\\] makes it a Box") as raised:
         DQN(f"{package}:Corridor-v0")
     assert f"--wrappers {FLATTEN}" in str(raised.value)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from adaqn.analysis.loading import load_runs
     from adaqn.api import (
         DEHB,
         DQN,
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-# Imported when first used, so that `adaqn --help` and tools that only read runs do not wait for JAX.
+# Imported on first use, so that `adaqn --help` and tools that only read runs do not wait for JAX.
 _HOMES = {
     "AdaDQN": "adaqn.api",
     "AdaDQNMax": "adaqn.api",
@@ -65,6 +66,7 @@ _HOMES = {
     "UserError": "adaqn.errors",
     "evaluate_policy": "adaqn.training.evaluation",
     "grid": "adaqn.hyperparameters",
+    "load_runs": "adaqn.analysis.loading",
 }
 
 __all__ = [
@@ -94,12 +96,13 @@ __all__ = [
     "UserError",
     "evaluate_policy",
     "grid",
+    "load_runs",
 ]
 
 
-if not TYPE_CHECKING:  # which would take every name for one that exists
+if not TYPE_CHECKING:  # a type checker would accept every name
 
-    def __getattr__(name: str) -> Any:
+    def __getattr__(name: str) -> object:
         if name not in _HOMES:
             raise AttributeError(f"module 'adaqn' has no attribute {name!r}")
         return getattr(importlib.import_module(_HOMES[name]), name)

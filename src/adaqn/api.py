@@ -1,4 +1,4 @@
-"""The public classes, with Stable-Baselines3's names; what they share is in `model.Model`."""
+"""The public classes, with Stable-Baselines3's names; their shared code is in `model.Model`."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ class AdaDQN(_DQNFamily):
 
 
 class RandDQN(_DQNFamily):
-    """AdaDQN with a random member as target, one of the paper's ablations."""
+    """AdaDQN with a random target member, one of the paper's ablations."""
 
     algo = "randdqn"
 
 
 class AdaDQNMax(_DQNFamily):
-    """AdaDQN with the member of the largest cumulated loss as target, one of the paper's ablations."""
+    """AdaDQN with the member with the largest cumulated loss as target, one of the paper's ablations."""
 
     algo = "adadqn-max"
 
@@ -73,10 +73,10 @@ class DQN(Model):
 
 
 class SEARL(Model):
-    """Members that are judged by the returns they get when acting alone; the best of them acts in `predict`.
+    """Evolution of members by the returns they achieve when acting alone; the best member acts in `predict`.
 
-    It needs a space of hyperparameters, and one environment whose episodes end: until the current one does, the
-    next member waits, and so does learning.
+    Needs a search space and a single environment whose episodes end: the next member, and learning, wait for the end
+    of the current episode.
     """
 
     algo = "searl"
@@ -86,17 +86,17 @@ class SEARL(Model):
 
 
 class _Search(Model):
-    """Trial after trial within one run, each a fresh agent (`base`, by default DQN) with hyperparameters of a space.
+    """Sequential trials in one run, each a fresh agent (`base`, by default DQN) with hyperparameters from a space.
 
-    `predict`, `export` and evaluations use the best of the finished trials with the most steps; `members` has the
-    trial under way.
+    `predict`, `export` and evaluations use the best of the finished trials with the most steps; `members` describes
+    the current trial.
     """
 
     @property
     def best_trial(self) -> TrialEnd | None:
-        """The trial that `predict` acts with, or None before one is finished that did not fail."""
+        """The trial that `predict` acts with, or None until a trial has finished without failing."""
         agent = self._trainer.agent
-        assert isinstance(agent, TrialAgent), "all searches are made of trials"
+        assert isinstance(agent, TrialAgent), "all searches consist of trials"
         return agent.best_trial(self._trainer.state)
 
 
@@ -112,7 +112,7 @@ class RandomSearch(_Search):
 
 
 class DEHB(_Search):
-    """Differential evolution in the brackets of Hyperband: promising hyperparameters are given more steps."""
+    """Differential evolution with Hyperband's brackets: promising hyperparameters are trained for more steps."""
 
     algo = "dehb"
 
@@ -126,7 +126,7 @@ class _SACFamily(Model):
 
 
 class AdaSAC(_SACFamily):
-    """The Adaptive Soft Actor-Critic (Algorithm 2): the two members with the smallest losses make up the target."""
+    """The Adaptive Soft Actor-Critic (Algorithm 2): the two members with the smallest losses form the target."""
 
     algo = "adasac"
 
@@ -138,7 +138,7 @@ class RandSAC(_SACFamily):
 
 
 class SAC(Model):
-    """The Soft Actor-Critic: AdaSAC with two equal members; one is given, or none."""
+    """Soft Actor-Critic: AdaSAC with two equal members; a single given member is used twice."""
 
     algo = "sac"
 
@@ -152,7 +152,7 @@ class _TD3Family(Model):
 
 
 class AdaTD3(_TD3Family):
-    """TD3 with an ensemble of critics: the two members with the smallest losses make up the target."""
+    """TD3 with an ensemble of critics: the two members with the smallest losses form the target."""
 
     algo = "adatd3"
 
@@ -164,7 +164,7 @@ class RandTD3(_TD3Family):
 
 
 class TD3(Model):
-    """The Twin Delayed DDPG: AdaTD3 with two equal members; one is given, or none."""
+    """Twin Delayed DDPG: AdaTD3 with two equal members; a single given member is used twice."""
 
     algo = "td3"
 

@@ -1,11 +1,11 @@
 """The checkpoints of a run: the newest two, and the replay rows that they share, in segments that are written once.
 
-What damage can be survived: a checkpoint file that is torn, damaged or missing, and a segment that only one of the two
-checkpoints needs, leave the other one to go on from. A damaged segment that both need disables both. A copy of its own
-for each checkpoint would heal that, but a full buffer of Atari frames has 7 GB, which would have to be held twice and
-written again with every checkpoint; and as a segment is never touched after it was written, synced and renamed into
-place, only hardware or somebody's hand can damage it. The agent, its clock and its generators are in each checkpoint
-file, so evaluating, exporting and `from_run` still work: only the rows to go on from are lost.
+Fault tolerance: if one checkpoint file is torn, damaged or missing, or a segment that only one of the two needs, the
+run can be resumed from the other checkpoint. A damaged segment that both need makes both unusable for resuming. A
+separate copy per checkpoint would prevent that, but a full buffer of Atari frames has 7 GB, which would have to be
+stored twice and rewritten with every checkpoint; and because a segment is never touched after it has been written,
+synced and renamed into place, only a hardware fault or manual changes can damage it. The agent, its clock and its
+generators are in each checkpoint file, so evaluating, exporting and `from_run` still work: only replay rows are lost.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from adaqn.files import Json, writing
 from adaqn.replay.protocol import Replay
 from adaqn.snapshot import Snapshot, opened, read_arrays, read_head, read_snapshot, write_snapshot
 
-SEGMENT_ROWS = 4096  # 29 MB of Atari frames, 11 MB of Humanoid: the most that is written again and again
+SEGMENT_ROWS = 4096  # 29 MB of Atari frames, 11 MB of Humanoid: the most that each checkpoint rewrites
 
 
 class Segment(NamedTuple):
-    """A file with the replay rows first..last-1, and the digest of what is in it."""
+    """A file with the replay rows first..last-1, and the digest of its content."""
 
     first: int
     last: int
@@ -44,26 +44,26 @@ class Segment(NamedTuple):
 class CheckpointStore:
     """The newest two checkpoints of a run in one directory, and the replay segments that they share.
 
-    A checkpoint file holds the snapshot and the rows after the last full segment; a segment is written once,
-    so the cost of a checkpoint does not grow with the buffer. The order (segments, checkpoint, deletions)
-    leaves something whole to load whenever the process is killed.
+    A checkpoint file contains the snapshot and the rows after the last full segment; a segment is written only once,
+    so the cost of a checkpoint does not grow with the buffer. The order of writes (segments, checkpoint, deletions)
+    leaves a complete checkpoint to load whenever the process is killed.
     """
 
     def __init__(self, directory: Path, segment_rows: int = SEGMENT_ROWS) -> None:
         self._directory = directory
         self._segment_rows = segment_rows
-        # Those written or loaded here, contiguous. Another file of such a name may be left from a process
-        # that was killed, after which the run went on differently: it is written anew.
+        # Segments written or loaded by this object, contiguous. Another file with such a name may be left over from a
+        # killed process, after which the run continued differently: it is overwritten.
         self._segments: list[Segment] = []
         self._refused: set[int] = set()  # steps of checkpoints that `load` could not use
 
     def steps(self) -> list[int]:
-        """The steps of the checkpoints that are there, ascending, whole or not."""
+        """The steps of all existing checkpoint files in ascending order, damaged ones included."""
         matches = [re.fullmatch(r"step-(\d{9,})\.zip", name) for name in _names(self._directory)]
         return sorted(int(match[1]) for match in matches if match)
 
     def save(self, step: int, snapshot: Snapshot, replay: Replay) -> None:
-        """Make this the newest checkpoint; a file of a later step was torn or abandoned, and is deleted."""
+        """Save this as the newest checkpoint; files of later steps are torn or abandoned, and are deleted."""
         with writing(self._directory):
             self._segment_directory.mkdir(parents=True, exist_ok=True)
         tail_first = self._write_full_segments(replay)
@@ -82,9 +82,11 @@ class CheckpointStore:
             self._clean(newest=step)
 
     def load(self, replay: Replay | None) -> Snapshot:
-        """The newest whole checkpoint; its rows go into the given empty replay, without one they stay."""
+        """Load the newest usable checkpoint; its rows are restored into the empty replay buffer, if one is given."""
         if replay is not None and replay.added:
-            raise ValueError(f"a checkpoint needs an empty replay to restore, this one has {replay.added} rows")
+            raise ValueError(
+                f"a checkpoint can only be restored into an empty replay, but this one has {replay.added} rows"
+            )
         steps = self.steps()
         lost_rows: _LostRows | None = None
         for step in reversed(steps):
@@ -92,7 +94,7 @@ class CheckpointStore:
                 checkpoint = self._read_checkpoint(step)
                 if replay is None:
                     return checkpoint.snapshot
-                for segment in checkpoint.segments:  # all of them first: a replay cannot be emptied again
+                for segment in checkpoint.segments:  # check all of them first: a partial restore cannot be undone
                     self._read_segment(segment)
             except CheckpointError as error:
                 self._refused.add(step)
@@ -104,20 +106,20 @@ class CheckpointStore:
             _restore_rows(replay, checkpoint.first, checkpoint.tail_first, checkpoint.tail)
             self._segments = checkpoint.segments
             return checkpoint.snapshot
-        tried = f" that is whole (tried those of steps {', '.join(map(str, steps))})" if steps else ""
+        tried = f" that is complete (tried those of steps {', '.join(map(str, steps))})" if steps else ""
         if lost_rows is not None:
             tried += (
-                f": {lost_rows}, and checkpoints share such segments of the replay buffer; put the file back from a "
+                f": {lost_rows}, and checkpoints share these segments of the replay buffer; restore the file from a "
                 "copy to resume, or use the agent as it is: it can still be evaluated and exported"
             )
         raise CheckpointError(f"there is no checkpoint in {self._directory}{tried}")
 
     def save_end(self, step: int, snapshot: Snapshot) -> None:
-        """Keep the state at the end of the run, without its replay, beside the checkpoint of its last step."""
+        """Save the state at the end of the run, without its replay, next to the checkpoint of its last step."""
         write_snapshot(self._end, Snapshot(snapshot.arrays, {"step": step, "snapshot": snapshot.meta}), kind="end")
 
     def load_newest_state(self) -> Snapshot:
-        """The newest state without its replay: that of the end, if the run has one, or of the newest checkpoint."""
+        """The newest state without its replay: that of the run's end if it was saved, else the newest checkpoint."""
         if self._end.exists():
             try:
                 arrays, meta = read_snapshot(self._end, kind="end")
@@ -141,13 +143,13 @@ class CheckpointStore:
         return self._directory / f"step-{step:09d}.zip"
 
     def _write_full_segments(self, replay: Replay) -> int:
-        """Write the segments that became full since the last time, and give the first row after them.
+        """Write the segments that have become full since the last checkpoint; return the first row after them.
 
-        The newest row stays out of them: it may still turn out to be the last of its episode.
+        The newest row is not included: it may still be marked as the last of its episode.
         """
         held = [segment for segment in self._segments if segment.last > replay.oldest]
         if not {segment.name for segment in held} <= set(_names(self._segment_directory)):
-            held = []  # somebody removed a file: what it held is still in the replay
+            held = []  # a file was removed: write its rows again from the replay
         first = held[-1].last if held else replay.oldest
         while (boundary := (first // self._segment_rows + 1) * self._segment_rows) < replay.added:
             path = self._segment_directory / Segment(first, boundary, "").name
@@ -165,7 +167,7 @@ class CheckpointStore:
             first, tail_first, last = int(meta["first"]), int(meta["tail"]), int(meta["last"])
             snapshot = Snapshot(_below("state/", arrays), dict(meta["snapshot"]))
         except (KeyError, TypeError, ValueError) as error:
-            raise CheckpointError(f"{path} is damaged: its index is not complete ({error})") from error
+            raise CheckpointError(f"{path} is damaged: its index is incomplete ({error})") from error
         ranges = [(segment.first, segment.last) for segment in segments] + [(tail_first, last)]
         contiguous = all(one[1] == following[0] for one, following in itertools.pairwise(ranges))
         if not contiguous or not ranges[0][0] <= first <= last:
@@ -180,7 +182,7 @@ class CheckpointStore:
             with opened(path) as archive:
                 head, digest = read_head(archive, path, kind="segment")
                 if digest != segment.digest:
-                    raise CheckpointError(f"{path} is not the segment that the checkpoint was written with")
+                    raise CheckpointError(f"{path} is not the segment that belongs to the checkpoint")
                 rows = read_arrays(archive, path, head)
             _check_row_count(path, rows, segment.last - segment.first)
         except CheckpointError as error:
@@ -188,13 +190,13 @@ class CheckpointStore:
         return rows
 
     def _clean(self, newest: int) -> None:
-        """Delete what is neither of the newest two usable checkpoints, and what a killed process left behind."""
-        self._refused.discard(newest)  # written anew just now
+        """Delete everything but the newest two usable checkpoints, including leftovers of a killed process."""
+        self._refused.discard(newest)  # just overwritten
         checkpoints: set[str] = set()
         needed: set[str] = set()
         for step in reversed([step for step in self.steps() if step <= newest and step not in self._refused]):
             path = self._path(step)
-            # One that cannot be read is no fallback, and must not push out one that is.
+            # An unreadable checkpoint is no fallback, and must not displace a readable one.
             with contextlib.suppress(CheckpointError, KeyError, TypeError, ValueError):
                 with opened(path) as archive:
                     head, _ = read_head(archive, path, kind="checkpoint")
@@ -207,14 +209,14 @@ class CheckpointStore:
 
 
 class _LostRows(CheckpointError):
-    """A segment cannot be used, though the checkpoint that names it can be read."""
+    """A segment cannot be used, although the checkpoint that lists it can be read."""
 
 
 class _Checkpoint(NamedTuple):
     snapshot: Snapshot
     segments: list[Segment]
     tail: dict[str, np.ndarray]  # the rows after the last segment
-    first: int  # oldest row that was held; the first segment may begin before it
+    first: int  # oldest row in the buffer; the first segment may begin before it
     tail_first: int
 
 
@@ -229,7 +231,7 @@ def _check_row_count(path: Path, rows: dict[str, np.ndarray], count: int) -> Non
 
 
 def _restore_rows(replay: Replay, oldest: int, first: int, rows: dict[str, np.ndarray]) -> None:
-    """Put back those of the rows that the ring still held."""
+    """Restore the rows that were still in the buffer."""
     start = max(first, oldest)
     held = {name: array[start - first :] for name, array in rows.items()}
     if any(len(array) for array in held.values()):
@@ -245,7 +247,7 @@ def _names(directory: Path) -> list[str]:
 
 
 def _delete_others(directory: Path, pattern: str, kept: set[str]) -> None:
-    """Delete the files named by the pattern that are not kept, and the unfinished ones of such a name."""
+    """Delete the files that match the pattern and are not kept, and unfinished files with such a name."""
     for name in _names(directory):
         unfinished = re.fullmatch(rf"\.{pattern}\.\d+\.tmp", name)
         if unfinished or (re.fullmatch(pattern, name) and name not in kept):

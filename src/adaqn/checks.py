@@ -1,4 +1,4 @@
-"""Validators of what a user gives: each returns the value in its proper type, or raises one sentence."""
+"""Validators of user input: each returns the value with the right type, or raises a one-sentence UserError."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Check = Callable[[str, Any], Any]  # (name of the setting, given value) -> value
 
 
 def number(what: str, given: object, low: float = -math.inf, high: float = math.inf) -> float:
-    """The given value as a finite number within [low, high]; text such as "1e-3", which YAML keeps, is read."""
+    """The given value as a finite number within [low, high]; converts text, because YAML reads "1e-3" as a string."""
     try:
         value = float(given)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
@@ -25,7 +25,7 @@ def number(what: str, given: object, low: float = -math.inf, high: float = math.
 
 def count(what: str, given: object, low: int = 0, high: int | None = None) -> int:
     """The given value as a whole number of at least `low` and at most `high`."""
-    # A whole number stays one: as a float, the last digits of a large seed would be lost.
+    # Not converted to float, which would lose the last digits of a large seed.
     if isinstance(given, int) and not isinstance(given, bool) and abs(given) < 2**63:
         value: float = given
     else:
@@ -38,7 +38,7 @@ def count(what: str, given: object, low: int = 0, high: int | None = None) -> in
 
 
 def at_least(low: int) -> Check:
-    """A whole number of at least `low`, and at most the limit that a setting of this name has."""
+    """A whole number of at least `low` and at most the limit defined for the setting of this name."""
     return lambda name, given: count(name, given, low, most(name))
 
 
@@ -66,7 +66,7 @@ def one_of(names: Callable[[], Sequence[str]]) -> Check:
 
 
 def some_of(names: Callable[[], Sequence[str]]) -> Check:
-    """Different ones of these names, at least one: a sequence of them, or text with commas."""
+    """One or more of these names without duplicates: a sequence, or comma-separated text."""
 
     def check(name: str, given: object) -> tuple[str, ...]:
         values = given.split(",") if isinstance(given, str) else given
@@ -81,12 +81,12 @@ def some_of(names: Callable[[], Sequence[str]]) -> Check:
 
 
 def optional(check: Check) -> Check:
-    """None, or what another check allows."""
+    """None, or a value that another check allows."""
     return lambda name, given: None if given is None else check(name, given)
 
 
 def auto_or(check: Check, auto: str = "auto") -> Check:
-    """The word `auto`, or what another check allows."""
+    """The word `auto`, or a value that another check allows."""
     return lambda name, given: auto if given == auto else check(f"{name} ({auto}, or a number)", given)
 
 

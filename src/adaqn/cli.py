@@ -1,4 +1,4 @@
-"""`adaqn ...`: the only reader of argv. Nothing heavy is imported before a command needs it."""
+"""The command line `adaqn`, the only reader of argv. Heavy imports wait until a command needs them."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ class _Parser(argparse.ArgumentParser):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; the exit status is 0, 1 after a user's mistake, 130 or 143 after an interruption."""
+    """Run a command and return its exit status: 0, 1 after a user's mistake, 130 or 143 after an interruption."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     occupy_closed_streams()
     status, lost = _guarded(arguments), settle_output()
-    # Training does not depend on who reads of it, but what other commands print is all they do.
-    if lost is None or status != 0 or arguments[:1] in (["train"], ["resume"]):
+    # Training succeeds even if its output is lost, but the output of other commands is their result.
+    if lost is None or status != 0 or arguments[:1] in (["train"], ["resume"], ["study"], ["work"]):
         return status
     complain(f"adaqn: standard output: {lost.strerror or lost}")
     return 128 + signal.SIGPIPE if isinstance(lost, BrokenPipeError) else 1
 
 
 def _guarded(arguments: list[str]) -> int:
-    """The exit status of a command; every mistake and every fault of the system is one sentence."""
+    """The exit status of a command; user mistakes and system errors are reported in one sentence."""
     try:
         with warnings.catch_warnings(), _modules_found_here():
             warnings.showwarning = _show_warning
@@ -57,7 +57,7 @@ def _guarded(arguments: list[str]) -> int:
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
     except BrokenPipeError:
-        return 128 + signal.SIGPIPE  # the reader of our output went away; there is nobody left to tell
+        return 128 + signal.SIGPIPE  # the reader of our output has gone, so no message is printed
     except OSError as error:
         complain(f"adaqn: the system refused to write or read: {error}")
         return 1
@@ -78,7 +78,7 @@ def _dispatch(arguments: list[str]) -> int:
     name, rest = arguments[0], arguments[1:]
     if name not in _COMMANDS:
         raise UserError(f"unknown command {name!r}{nearest(name, _COMMANDS)} (commands: {', '.join(_COMMANDS)})")
-    # What begins like a flag of one algorithm may be a flag of another, so that train takes whole names only.
+    # An abbreviation of one algorithm's flag may be a flag of another, so train takes only full names.
     parser = _Parser(prog=f"adaqn {name}", allow_abbrev=name != "train")
     _COMMANDS[name].build(parser, rest)
     return _COMMANDS[name].run(parser.parse_strictly(rest))
@@ -162,7 +162,7 @@ def _export(given: argparse.Namespace) -> int:
 
 
 def _environment(given: argparse.Namespace) -> dict[str, Any]:
-    """What a command line says about the environment of a run that exists."""
+    """The environment given on the command line for an existing run."""
     from adaqn.commands import environment_override
 
     values = vars(given)
@@ -185,16 +185,53 @@ def _picture(given: argparse.Namespace) -> int:
     return 0
 
 
-class Command(NamedTuple):
-    """What can stand behind `adaqn`."""
+def _figures(given: argparse.Namespace) -> int:
+    from adaqn.analysis.command import draw_figures
 
-    help: str  # in the overview
+    return draw_figures(given.study, given.output, given.epoch, given.force)
+
+
+def _build_study(parser: _Parser, arguments: list[str]) -> None:
+    """Declare the flags of a study and list the preset studies."""
+    from adaqn.studies.command import presets
+
+    del arguments
+    listed = "\n".join(f"  {name:24} {about}" for name, about in presets().items())
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.description = (
+        "Run a study: arms x environments x seeds. Finished runs are skipped, interrupted ones resumed, failed ones\n"
+        "retried; the same command continues where it stopped, even while another one uses the same directory."
+    )
+    parser.epilog = f"presets:\n{listed}"
+    _declare_all(parser, flags.STUDY)
+
+
+def _study(given: argparse.Namespace) -> int:
+    from adaqn.studies.command import Request, run_study
+
+    return run_study(Request(**{**vars(given), "resources": given.resources or ()}))
+
+
+def _work(given: argparse.Namespace) -> int:
+    _use_one_thread()
+    from adaqn.studies.study import RunKey
+    from adaqn.studies.work import end_with_parent, perform
+
+    if given.tied:
+        end_with_parent()
+    return perform(given.study_dir, RunKey.parse(given.run))
+
+
+class Command(NamedTuple):
+    """A subcommand of `adaqn`."""
+
+    help: str  # shown in the overview
     build: Callable[[_Parser, list[str]], None]  # describes the command and declares its flags
     run: Callable[[argparse.Namespace], int]
 
 
 def _plain(description: str, groups: Sequence[Group]) -> Callable[[_Parser, list[str]], None]:
-    """Build a command whose flags are always the same."""
+    """Build a command with fixed flags."""
 
     def build(parser: _Parser, arguments: list[str]) -> None:
         del arguments
@@ -207,35 +244,51 @@ def _plain(description: str, groups: Sequence[Group]) -> Callable[[_Parser, list
 _COMMANDS = {
     "train": Command("train an agent that tunes itself", _build_train, _train),
     "resume": Command(
-        "continue a run that was interrupted, or extend a finished one",
-        _plain(
-            "Continue a run that was interrupted, exactly where it stopped, or give a run another end.", flags.RESUME
-        ),
+        "continue an interrupted run, or extend a finished one",
+        _plain("Continue an interrupted run exactly where it stopped, or extend a run.", flags.RESUME),
         _resume,
     ),
     "evaluate": Command(
-        "evaluate a trained agent, and record a video if asked to",
+        "evaluate a trained agent, and optionally record a video",
         _plain("Evaluate a trained agent.", flags.EVALUATE),
         _evaluate,
     ),
     "schedule": Command(
         "turn the history of a run's target member into a schedule of hyperparameters",
         _plain(
-            "Write which hyperparameters the target member had when. `adaqn train --algo dqn --schedule FILE` follows "
-            "them with one member.",
+            "Write the hyperparameters of the target member over time. `adaqn train --algo dqn --schedule FILE` trains "
+            "one member that follows them.",
             flags.SCHEDULE,
         ),
         _schedule,
     ),
     "picture": Command(
-        "plot a run: learning curve, losses, and which member was the target when",
+        "plot a run: learning curve, losses, and the target member over time",
         _plain("Plot a run to an image file.", flags.PICTURE),
         _picture,
+    ),
+    "figures": Command(
+        "draw the figures of a study, and write its table",
+        _plain(
+            "Draw every figure that the runs of a study allow, as PNG and PDF, and write its table as JSON and CSV.",
+            flags.FIGURES,
+        ),
+        _figures,
     ),
     "export": Command(
         "write the policy to a file that needs only NumPy to run",
         _plain("Write the learned policy to a file that needs only NumPy.", flags.EXPORT),
         _export,
+    ),
+    "study": Command("run a table of runs: arms x environments x seeds", _build_study, _study),
+    "work": Command(
+        "execute one run of a study, as the launchers do",
+        _plain(
+            "Execute one run of a study: start it, resume it, or skip it if it is finished. For schedulers without a "
+            "launcher in adaqn; the exit status is 75 if another process is executing the run.",
+            flags.WORK,
+        ),
+        _work,
     ),
 }
 
@@ -248,7 +301,7 @@ def _declare_all(parser: _Parser, groups: Sequence[Group]) -> None:
 
 
 def _declare(group: argparse._ActionsContainer, flag: Flag) -> None:
-    """Make an argument of a parser, or of one of its groups, out of a flag."""
+    """Add a flag to a parser or to one of its groups."""
     options: dict[str, Any] = {"help": flag.help.replace("%", "%%")}
     if flag.values == "none":
         group.add_argument(flag.name, action="store_true", **options)
@@ -278,20 +331,20 @@ def _boolean(text: str) -> bool:
 
 
 def _use_one_thread() -> None:
-    """Let XLA use one thread, before JAX is imported: networks of this size are slower with more."""
+    """Limit XLA to one thread, before JAX is imported: networks of this size are slower with more."""
     os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1")
 
 
-def _show_warning(message: Any, *_: Any, **__: Any) -> None:
+def _show_warning(message: object, *_: object, **__: object) -> None:
     complain(f"adaqn: warning: {message}")
 
 
 @contextlib.contextmanager
 def _modules_found_here() -> Iterator[None]:
-    """Find modules in the working directory too, as `python -m` does: there the user's own environments lie."""
+    """Also find modules in the working directory, as `python -m` does, for the user's own environments."""
     try:
         here = os.getcwd()
-    except OSError:  # it was removed
+    except OSError:  # the working directory was removed
         here = ""
     added = here not in sys.path and here != ""
     if added:

@@ -1,7 +1,7 @@
-"""What the commands do, once argv has been read.
+"""The commands of the command line, called with parsed arguments.
 
-JAX and Gymnasium are imported by what a command does, so that `adaqn train --help`, which only asks for the values of
-a file, is quick.
+JAX and Gymnasium are imported inside the commands, so that `adaqn train --help`, which only reads the values of a
+file, is quick.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from adaqn.printing import fitting, say
 from adaqn.runs.config import OBSERVATION_SETTINGS, RunConfig, as_mapping, read_config
 from adaqn.runs.directory import RunDirectory
 from adaqn.runs.lock import RunLock
+from adaqn.runs.overrides import with_algorithm
 
 if TYPE_CHECKING:
     from adaqn.api import Model
@@ -29,32 +30,18 @@ if TYPE_CHECKING:
 
 
 def base_values(config: str | None, algo: str | None, base: str | None) -> dict[str, Any]:
-    """What the file or preset says, and the algorithm that the rest of the command line is about."""
+    """The values of the file or preset, with the algorithm whose settings the command line takes."""
     values = read_config(config) if config is not None else {}
     values.setdefault("algo", "adadqn" if algo is None else algo)
     values["settings"] = as_mapping("settings", values.get("settings"))
-    before = algorithm(values["algo"], values.get("base"))
+    algorithm(values["algo"], values.get("base"))  # raises for an unknown name
     if (algo is not None and algo != values["algo"]) or (base is not None and base != values.get("base")):
-        # What makes the file's algorithm, or the one asked for, is not a value that the file chose.
-        algo = values["algo"] if algo is None else algo
-        after = algorithm(algo, base)
-        # Nor can the other algorithm use what only the file's has: settings, a space, members to start from.
-        lost = {f.name for f in dataclasses.fields(before.settings)} - {
-            f.name for f in dataclasses.fields(after.settings)
-        }
-        for name in {*before.overrides, *after.overrides, *lost}:
-            values["settings"].pop(name, None)
-        if after.space == "none":
-            values.pop("space", None)
-        if after.base is not None:
-            values.pop("members", None)
-            values.pop("grid", None)
-        values |= {"algo": algo, "base": base}
+        values = with_algorithm(values, values["algo"] if algo is None else algo, base)
     return values
 
 
 def with_flags(base: Mapping[str, Any], flags: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of the file with the flags over them."""
+    """The values of the file, overridden by the flags."""
     values = dict(base)
     settings = {f.name for f in dataclasses.fields(algorithm(base["algo"], base.get("base")).settings)}
     values["settings"] = {**base["settings"], **{n: v for n, v in flags.items() if n in settings}}
@@ -71,8 +58,8 @@ def with_flags(base: Mapping[str, Any], flags: Mapping[str, Any]) -> dict[str, A
     if "grid" in flags:
         if "member" in flags:
             raise UserError(
-                "--member picks one of the members of a file or preset, but --grid replaces them: leave one of the "
-                "two out"
+                "--member picks one of the members of a file or preset, but --grid replaces them: leave out one of the "
+                "two"
             )
         values.pop("grid", None)
         values.pop("member", None)
@@ -82,9 +69,9 @@ def with_flags(base: Mapping[str, Any], flags: Mapping[str, Any]) -> dict[str, A
     return values
 
 
-def _columns(pairs: list[str]) -> dict[str, list[Any]]:
-    """`hidden=25x25,50x50` as a name and its values."""
-    columns: dict[str, list[Any]] = {}
+def _columns(pairs: list[str]) -> dict[str, list[object]]:
+    """Parse pairs such as `hidden=25x25,50x50` into names and their values."""
+    columns: dict[str, list[object]] = {}
     for pair in pairs:
         name, equals, values = pair.partition("=")
         if not equals or not name or not values:
@@ -95,18 +82,18 @@ def _columns(pairs: list[str]) -> dict[str, list[Any]]:
     return columns
 
 
-def _value(name: str, text: str) -> Any:
+def _value(name: str, text: str) -> object:
     written = {"hidden": layers_from_text, "convolutions": convolutions_from_text}
     return written[name](text) if name in written else yaml_value(f"the value of {name} in --grid", text)
 
 
 def train(values: Mapping[str, Any], source: str, *, run_dir: Path | None, force: bool, quiet: bool) -> int:
-    """`adaqn train`: the run that these plain values describe."""
+    """Implement `adaqn train`: the run described by plain values."""
     from adaqn.api import Model
 
     config = RunConfig.as_given(values, source)
     if config.env is None:
-        raise UserError("no environment was given; say --env ID or name it in the file")
+        raise UserError("no environment was given; pass --env ID or set env in the file")
     model = Model.from_config(config)
     observation = {name: getattr(config, name) for name in OBSERVATION_SETTINGS}
 
@@ -127,7 +114,7 @@ def resume(
     environment: EnvironmentOverride,
     trust_env: bool,
 ) -> int:
-    """`adaqn resume`."""
+    """Implement `adaqn resume`."""
     from adaqn.api import Model
     from adaqn.runs.session import RunSession
 
@@ -153,7 +140,7 @@ def resume(
 
 
 def _interruptible(train: Callable[[], None], run_dir: Path | None) -> int:
-    """The exit status of a training, which a signal may end."""
+    """Train, and return the exit status; a signal may interrupt the training."""
     from adaqn.training.interrupts import RunInterrupted
 
     try:
@@ -176,7 +163,7 @@ def environment_override(
     wrappers: Sequence[str] | None = None,
     imports: Sequence[str] = (),
 ) -> EnvironmentOverride:
-    """What is said about the environment of a run that exists; its arguments are YAML."""
+    """The environment given for an existing run; `env_kwargs` is YAML."""
     from adaqn.envs.source import EnvironmentOverride
 
     kwargs = None if env_kwargs is None else as_mapping("--env-kwargs", yaml_value("--env-kwargs", env_kwargs))
@@ -184,11 +171,11 @@ def environment_override(
 
 
 def _refuse_other_environment(run_dir: Path, config: RunConfig, given: EnvironmentOverride) -> None:
-    """Raise if a run that says which environment it has would go on in another one."""
+    """Raise if a run that names its environment would continue in another one."""
     if config.env is not None and any(value is not None for value in (given.env, given.kwargs, given.wrappers)):
         raise UserError(
-            f"{run_dir} goes on in its own environment, {config.env!r}: --env, --env-kwargs and --wrappers are for "
-            "runs that were made with an environment object"
+            f"{run_dir} continues in its own environment, {config.env!r}: --env, --env-kwargs and --wrappers are for "
+            "runs that were created with an environment object"
         )
 
 
@@ -198,12 +185,12 @@ def evaluate(
     best: bool,
     episodes: int,
     seed: int,
-    video: Path | None,  # empty for the usual one
+    video: Path | None,  # empty for the default path
     force: bool,
     environment: EnvironmentOverride,
     trust_env: bool,
 ) -> int:
-    """`adaqn evaluate`."""
+    """Implement `adaqn evaluate`."""
     from adaqn.analysis.video import checked_video_path, record_video
     from adaqn.envs.making import close
     from adaqn.training.evaluation import evaluate_policy
@@ -238,7 +225,7 @@ def export(
     environment: EnvironmentOverride,
     trust_env: bool,
 ) -> int:
-    """`adaqn export`."""
+    """Implement `adaqn export`."""
     from adaqn.runs.export import policy_path
 
     usual = _folder(source) / ("best_policy.npz" if best else "policy.npz")
@@ -249,12 +236,12 @@ def export(
 
 
 def _folder(source: Path) -> Path:
-    """Where the files lie that are made of a run or of a saved agent."""
+    """The default folder for files made from a run or a saved agent."""
     return source if os.path.isdir(source) else source.parent
 
 
 def _agent(source: Path, best: bool, environment: EnvironmentOverride, trust_env: bool) -> Model:
-    """The last or the best agent of a run, or one that was saved."""
+    """The last or best agent of a run, or a saved agent."""
     from adaqn.api import Model
 
     file = source

@@ -1,4 +1,4 @@
-"""How JAX is set up for this package: a compilation cache that outlives the process, and calls that run at once."""
+"""JAX configuration for this package: a persistent compilation cache and synchronous dispatch."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ try:
 except ImportError:  # not on Windows
     resource = None
 
-# With small networks a run takes 1.54 GB of it; of real memory it takes a third.
+# A run with small networks needs 1.54 GB of address space, and a third of that in real memory.
 LEAST_ADDRESS_SPACE = 1_600_000_000
 
 
 @cache
 def prepare_jax() -> None:
-    """Set JAX up, once, before the first array is made. What the user has set already stays."""
+    """Configure JAX once, before the first array is created. A cache directory set by the user is kept."""
     require_address_space()
     if getattr(jax.config, "jax_compilation_cache_dir", None) is None:
         _keep_programs()
-    # A step waits for its result anyway, so handing it to another thread only costs the way there and back:
-    # 20 of 400 microseconds for one member of 200 x 200 units.
+    # A step waits for its result anyway, so dispatching to another thread only adds overhead: 20 of 400 microseconds
+    # for one member with 200 x 200 units.
     jax.config.update("jax_cpu_enable_async_dispatch", False)
     jax.monitoring.register_event_duration_secs_listener(_note_duration)
     _keep_freed_memory()
 
 
 def require_address_space() -> None:
-    """Refuse a limit of the address space below which XLA would end the process while it starts."""
+    """Raise if the address space limit is so low that XLA would abort the process at its start."""
     if resource is None:
         return
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
@@ -50,7 +50,7 @@ def require_address_space() -> None:
 
 
 def _keep_programs() -> None:
-    """Use the cache directory, if there is one."""
+    """Enable the persistent compilation cache, if there is a directory for it."""
     directory = cache_directory()
     if directory is None:
         warn_of_no_cache("there is no home directory")
@@ -67,15 +67,15 @@ def _keep_programs() -> None:
 
 
 def _keep_freed_memory() -> None:
-    """Let the C library keep what a program frees for its next call, instead of giving it back to the system.
+    """Let the C library reuse freed memory instead of returning it to the system.
 
-    glibc maps every block above 32 MB afresh, and to have its pages made can take longer than to compute with them: an
-    update of an Atari network took 128 ms so and 93 ms without.
+    glibc maps new pages for every block above 32 MB, which can take longer than the computation on them: an update of
+    an Atari network took 128 ms with new pages and 93 ms with reused ones.
     """
     if platform.libc_ver()[0] != "glibc":
         return
     c_library = ctypes.CDLL(None)
-    # The number of arenas stays as it is: the compiler has threads that would wait for each other in a single one.
+    # The number of arenas is not changed: the compiler's threads would wait for each other in a single arena.
     map_above, trim_above = -3, -1  # M_MMAP_THRESHOLD, M_TRIM_THRESHOLD
     c_library.mallopt(map_above, 2**30)
     c_library.mallopt(trim_above, 2**31 - 1)
@@ -85,7 +85,7 @@ _seconds = [0.0]  # spent on tracing, lowering and compiling (or reading from th
 
 
 def compile_seconds() -> float:
-    """How long this process has spent on getting programs ready."""
+    """Seconds that this process has spent on tracing and compiling."""
     return _seconds[0]
 
 
@@ -95,14 +95,14 @@ def _note_duration(event: str, duration_secs: float, **_: str | int) -> None:
 
 
 def transition(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile a transition of a state, its first argument, whose memory the new state takes over."""
-    # Many small kernels run one after the other; ordered for concurrency they took a tenth less time here.
+    """Compile a state transition; its first argument, the state, is donated to the new state."""
+    # The programs have many small sequential kernels; with this scheduler they took a tenth less time.
     options = {"xla_cpu_scheduler_type": "CPU_SCHEDULER_TYPE_CONCURRENCY_OPTIMIZED"}
     return jax.jit(function, donate_argnums=0, compiler_options=options)
 
 
 def cache_directory() -> Path | None:
-    """Where compiled programs are kept: ADAQN_CACHE_DIR, or `adaqn` in the user's cache directory, if there is one."""
+    """The directory of compiled programs: ADAQN_CACHE_DIR, or `adaqn` in the user's cache directory if it has one."""
     given = os.environ.get("ADAQN_CACHE_DIR")
     if given:
         return Path(given)
@@ -110,5 +110,5 @@ def cache_directory() -> Path | None:
         return Path(base) / "adaqn"
     try:
         return Path.home() / ".cache" / "adaqn"
-    except RuntimeError:  # HOME is not set, and the user has no entry in the system's list
+    except RuntimeError:  # HOME is not set, and the user has no entry in the password database
         return None

@@ -1,7 +1,7 @@
-"""A compilation cache on disk whose entries heal: one that is torn or was changed is compiled again and replaced.
+"""A compilation cache on disk that repairs itself: a truncated or modified entry is compiled again and replaced.
 
-JAX's own writes entries in place, never replaces one, and hands the compiler whatever it reads: a process that was
-killed while writing leaves an entry that every later process stumbles over.
+JAX's own cache writes entries in place, never replaces one, and passes whatever it reads to the compiler: a process
+killed while writing leaves an entry that breaks every later process.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ _DIGEST = hashlib.sha256().digest_size
 
 
 class CheckedCache(CacheInterface):
-    """A file per program: the digest of what follows, and the compiled program."""
+    """One file per program: the SHA-256 digest of the compiled program, then the program."""
 
     def __init__(self, directory: Path) -> None:
         self._path = directory
         self._writable = True
 
     def get(self, key: str) -> bytes | None:  # type: ignore[override]  (the interface has no types)
-        """The program, or None if there is none that is whole."""
+        """The program, or None if its file is missing or damaged."""
         try:
             content = self._file(key).read_bytes()
         except OSError:
@@ -34,7 +34,7 @@ class CheckedCache(CacheInterface):
         return program if hashlib.sha256(program).digest() == digest else None
 
     def put(self, key: str, value: bytes) -> None:
-        """Keep a program, in the place of one that could not be used; what cannot be kept is compiled every time."""
+        """Store a program, replacing a damaged one; after a failed write, nothing more is stored."""
         if not self._writable:
             return
         file = self._file(key)
@@ -54,15 +54,15 @@ class CheckedCache(CacheInterface):
 
 
 def warn_of_no_cache(reason: str) -> None:
-    """Tell once that programs are compiled again in every process."""
+    """Warn that programs are compiled again in every process."""
     warnings.warn(
-        f"compiled programs are not kept for the next start: {reason}; ADAQN_CACHE_DIR names another directory",
+        f"compiled programs are not cached for the next start: {reason}; ADAQN_CACHE_DIR sets another directory",
         RuntimeWarning,
         stacklevel=3,
     )
 
 
 def use_checked_cache(directory: Path) -> None:
-    """Make JAX keep its programs in a CheckedCache."""
-    # There is no public way to give JAX a cache of one's own. Were this name gone, JAX would use its own one there.
+    """Make JAX store compiled programs in a CheckedCache."""
+    # JAX has no public way to set a custom cache. If this attribute disappears, JAX falls back to its own cache.
     compilation_cache._cache = CheckedCache(directory)

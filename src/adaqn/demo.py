@@ -1,4 +1,4 @@
-"""`make demo`: train AdaDQN on Lunar Lander with the paper's four architectures, evaluate it, draw the run."""
+"""`make demo`: train AdaDQN on Lunar Lander with the paper's four architectures, evaluate it, plot the run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ EPISODES = 20
 
 
 def main() -> int:
-    """Do what a user would type, one command after the other, in the next free directory."""
+    """Run the commands that a user would type, in the next free directory."""
     run_dir = next(path for n in range(1, sys.maxsize) if not (path := Path("runs") / f"demo-{n}").exists())
     commands = (
         ["train", "--config", "lunar-lander", "--steps", str(STEPS), "--run-dir", str(run_dir)],

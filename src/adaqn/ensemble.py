@@ -1,8 +1,8 @@
-"""K different critics as one compiled program: initial state, values by index, one update of all.
+"""K different critics as one compiled program: initialization, values by index, one update of all.
 
 Members with the same architecture form a group. A group is trained with `vmap` over its members; groups are
-unrolled one after the other, which on a CPU is faster than padding different widths to one shape. Members with
-convolutions are always groups of their own, because convolutions with a kernel for each member are slow there.
+unrolled one after the other, which on a CPU is faster than padding different widths to one shape. A member with
+convolutions is always its own group, because batched convolutions with a kernel per member are slow on a CPU.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ class GroupState(NamedTuple):
     parameters: Array  # [g, P]
     optimizer: Any  # state of the optimizer, every array with a leading [g]
     learning_rate: Array  # [g]
-    options: dict[str, Array]  # numbers of the optimizer by name, each [g]
+    options: dict[str, Array]  # numeric options of the optimizer by name, each [g]
 
 
 EnsembleState = tuple[GroupState, ...]
-EnsembleParameters = tuple[Array, ...]  # [g, P] of each group
+EnsembleParameters = tuple[Array, ...]  # [g, P] per group
 
 
 @dataclass(frozen=True)
 class Ensemble:
-    """What is fixed about an ensemble: the architecture of every member. Hashable; all methods are pure."""
+    """The static part of an ensemble: the architecture of every member. Hashable; all methods are pure."""
 
     architectures: tuple[Architecture, ...]  # [K]
     observation_shape: tuple[int, ...]
     outputs: int
-    grouped: bool = True  # False: every member is a group of its own, as a check of the grouping
-    scale: float = 1.0  # what observations are multiplied by: 1 / 255 for images of bytes
+    grouped: bool = True  # False: every member is its own group
+    scale: float = 1.0  # factor applied to observations: 1 / 255 for byte images
 
     @classmethod
     def of(
@@ -86,7 +86,7 @@ class Ensemble:
 
     @cached_property
     def _places(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """For each member its group and its place in it, and its place in the groups laid end to end."""
+        """For each member: its group, its position in the group, and its position in the concatenated groups."""
         group_of, place_of = np.zeros(self.size, np.int32), np.zeros(self.size, np.int32)
         for g, group in enumerate(self.groups):
             for place, k in enumerate(group):
@@ -99,21 +99,21 @@ class Ensemble:
         return self.networks[int(self._places[0][member])]
 
     def member(self, parameters: EnsembleParameters, member: int) -> Array:
-        """The parameters of one member, whose index is known. [P]"""
+        """The parameters of one member, given by a static index. [P]"""
         group, place = (int(of[member]) for of in self._places[:2])
         return parameters[group][place]
 
     def alone(self, member: int) -> Ensemble:
-        """The ensemble of this member only."""
+        """The ensemble of only this member."""
         return Ensemble((self.architectures[member],), self.observation_shape, self.outputs, False, self.scale)
 
     @property
     def parameter_count(self) -> int:
-        """The parameters of all members together."""
+        """The total number of parameters of all members."""
         return sum(len(g) * n.size for g, n in zip(self.groups, self.networks, strict=True))
 
     def init(self, members: Sequence[Hyperparameters], rng: np.random.Generator) -> EnsembleState:
-        """Fresh parameters and optimizers. Draws go member by member, so that grouping changes no weight."""
+        """Initialize parameters and optimizers; weights are drawn in member order, whatever the grouping."""
         weights = [self.network(k).init(rng) for k in range(self.size)]
         keys = rng.integers(2**32, size=(self.size, 2), dtype=np.uint32)
         return tuple(
@@ -124,7 +124,7 @@ class Ensemble:
         )
 
     def split(self, state: EnsembleState) -> list[GroupState]:
-        """The members one by one, each as a group of one, in NumPy, which compiles nothing for new shapes."""
+        """Each member as a group of one, as NumPy arrays, which need no compilation for new shapes."""
         places = zip(*self._places[:2], strict=True)
         return [jax.tree.map(lambda leaf, p=place: _row(leaf, p), state[group]) for group, place in places]
 
@@ -174,7 +174,7 @@ class Ensemble:
         predict: Callable[[Array], Array],  # outputs [B, outputs] -> predictions [B]
         taken: Array | None = None,  # [] False: nobody moves
     ) -> tuple[EnsembleState, Array]:
-        """One gradient step of every member on the mean of its own loss; also the predictions before it. [K, B]"""
+        """One gradient step of every member on the batch mean of its own loss; and the predictions before it. [K, B]"""
         new_state, predictions = [], []
         for group, network, old in zip(self.groups, self.networks, state, strict=True):
             rows = jnp.stack([targets[k] for k in group])
@@ -188,18 +188,18 @@ class Ensemble:
         return tuple(new_state), self.in_member_order(predictions)
 
     def in_member_order(self, of_groups: Sequence[Array]) -> Array:
-        """Arrays [g, ...] of the groups as one array [K, ...] in the order of the members."""
+        """Concatenate the groups' arrays [g, ...] to one array [K, ...] in the order of the members."""
         order = self._places[2]
         joined = jnp.concatenate(of_groups) if len(of_groups) > 1 else of_groups[0]
         return joined if (order == np.arange(self.size)).all() else joined[order]
 
     def finite(self, parameters: EnsembleParameters) -> Array:
-        """Whether all parameters of a member are finite numbers. [K]"""
+        """Whether all parameters of each member are finite. [K]"""
         return self.in_member_order([jnp.isfinite(rows).all(axis=1) for rows in parameters])
 
 
 def _over_members(function: Callable[..., Any], count: int) -> Callable[..., Any]:
-    """`vmap` over the leading axis, except that one member alone is left unbatched, which compiles to less."""
+    """`vmap` over the leading axis; a single member is left unbatched, which gives a smaller program."""
     if count > 1:
         return jax.vmap(function)
 
@@ -222,8 +222,8 @@ def _member_slope(
             prediction = predict(network.apply(arrays, observation))
             return loss_function(prediction - target).mean(), prediction
 
-        # Differentiating with respect to the arrays, not the flat vector: the gradient of a slice is a padded
-        # vector, and adding those up takes longer than joining the pieces once.
+        # Differentiate with respect to the arrays, not the flat vector: the gradient of a slice is a padded vector,
+        # and summing these takes longer than concatenating the pieces once.
         gradient, prediction = jax.grad(mean_loss, has_aux=True)(network.unravel(member.parameters))
         return network.ravel(gradient) if elementwise else gradient, prediction
 
@@ -258,7 +258,7 @@ def own_array(values: Any) -> Array:
 def fresh_members(
     network: Network, members: Sequence[Hyperparameters], parameters: np.ndarray, keys: np.ndarray
 ) -> GroupState:
-    """A group with these parameters [g, P] and new optimizers; keys [g, 2] are for those that draw."""
+    """A group with these parameters [g, P] and new optimizers; keys [g, 2] seed stochastic optimizers."""
     names = network.architecture.optimizer_options
     values = [dict(member.optimizer_options) for member in members]
     rate = jnp.asarray([member.learning_rate for member in members], jnp.float32)
@@ -268,7 +268,7 @@ def fresh_members(
 
 
 def _row(leaf: Array, place: int) -> Any:
-    """One row of an array as [1, ...]; random keys stay what they are."""
+    """One row of an array as [1, ...], in NumPy unless it is a random key."""
     if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
         return leaf[place : place + 1]
     return np.asarray(leaf)[place : place + 1]
@@ -277,7 +277,7 @@ def _row(leaf: Array, place: int) -> Any:
 def _stacked(rows: Sequence[Any]) -> Array:
     if isinstance(rows[0], np.ndarray):
         return own_array(np.concatenate(rows))
-    # Random keys, or arrays that were just made.
+    # Random keys, or arrays that were just created.
     return rows[0] if len(rows) == 1 else jnp.concatenate([jnp.asarray(row) for row in rows])
 
 

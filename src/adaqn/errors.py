@@ -1,4 +1,4 @@
-"""Mistakes that a user can mend: each is one sentence that says what is wrong, what was given and what is allowed."""
+"""Errors that a user can fix: each message is one sentence with what is wrong, what was given and what is allowed."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ LONGEST_MESSAGE = 3_000  # characters
 
 
 class UserError(ValueError):
-    """A mistake in what the user gave. The command line prints its message without a traceback."""
+    """Invalid user input. The command line prints the message without a traceback."""
 
     def __str__(self) -> str:
-        """The message in one line; the middle is left out of one that quotes a very long value."""
+        """The message on one line; the middle of a very long one is cut out."""
         text = " ".join(super().__str__().splitlines())
         return text if len(text) <= LONGEST_MESSAGE else f"{text[: LONGEST_MESSAGE - 500]} ... {text[-500:]}"
 
 
 class EnvironmentFault(UserError):
-    """The environment raised, or returned something that cannot be learned from."""
+    """The environment raised an exception, or returned a value that cannot be used for learning."""
 
 
 class OutputFault(UserError):
@@ -27,24 +27,24 @@ class OutputFault(UserError):
 
 
 class MemoryFault(UserError):
-    """The system gives no more memory."""
+    """The system is out of memory."""
 
 
 class AllMembersDiverged(UserError):
-    """No member is left whose values are finite."""
+    """Every member of the ensemble has produced non-finite values."""
 
 
 class ActorDiverged(UserError):
-    """The actor's actions can no longer be learned from."""
+    """The actor has produced non-finite actions."""
 
 
 class CheckpointError(UserError):
-    """A checkpoint or saved agent that cannot be used: missing, torn, of another version or for other spaces."""
+    """A checkpoint or saved agent is unusable: missing, truncated, of another version, or for other spaces."""
 
 
 @contextlib.contextmanager
 def reading_saved(what: str) -> Iterator[None]:
-    """Turn whatever missing or wrong metadata make Python raise into a CheckpointError about `what`."""
+    """Convert the exceptions that missing or invalid metadata cause into a CheckpointError about `what`."""
     try:
         yield
     except UserError:
@@ -54,13 +54,13 @@ def reading_saved(what: str) -> Iterator[None]:
 
 
 def nearest(given: str, allowed: Iterable[str]) -> str:
-    """The allowed name most like the given one, as a question, or nothing if none is like it."""
+    """A "did you mean" hint with the closest allowed name, or an empty string if none is close."""
     names = {name.lower(): name for name in allowed}
     match = difflib.get_close_matches(given.lower(), list(names), n=1, cutoff=0.5)
     return f"; did you mean {names[match[0]]!r}?" if match else ""
 
 
 def unknown_name(kind: str, given: object, allowed: Iterable[str]) -> UserError:
-    """The error for a name that does not exist."""
+    """The error for an unknown name, with the closest match and all allowed names."""
     names = sorted(allowed)
     return UserError(f"unknown {kind} {given!r}{nearest(str(given), names)} (allowed: {', '.join(names)})")

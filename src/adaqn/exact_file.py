@@ -1,4 +1,4 @@
-"""A text file whose bytes are part of the exact result, which a resumed run continues to the byte."""
+"""A result file that a resumed run continues exactly, byte for byte."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from adaqn.files import write_all, writing
 
 
 class Written(NamedTuple):
-    """What a run wrote to a file up to some point.
+    """The size and digest of what a run has written to a file.
 
-    With the digest, a file that somebody edited is noticed before a run goes on with it. It is kept up while the
-    lines are written and costs one reading of the file when the run is resumed: milliseconds for megabytes.
+    With the digest, an edited file is detected before a resumed run continues it. It is updated as lines are written,
+    and costs one pass over the file when the run is resumed: milliseconds for megabytes.
     """
 
     size: int  # bytes
@@ -23,7 +23,7 @@ class Written(NamedTuple):
 
     @classmethod
     def of(cls, data: bytes) -> Written:
-        """The whole of a file with this content."""
+        """The size and digest of this content."""
         return cls(len(data), hashlib.sha256(data).hexdigest())
 
 
@@ -31,10 +31,10 @@ NOTHING = Written.of(b"")
 
 
 class ExactFile:
-    """Grows line by line, and knows at any time what it must hold.
+    """A file that grows line by line, with a digest of its expected content.
 
-    Every line reaches the operating system at once, so that the file can be read while the run goes on. The
-    file may be used after `close`: it is opened again as needed. It is never written through a symbolic link.
+    Every line is passed to the operating system at once, so that the file can be read during the run. The file can be
+    used after `close`: it is reopened as needed. It is never written through a symbolic link.
     """
 
     def __init__(self, path: Path) -> None:
@@ -42,27 +42,27 @@ class ExactFile:
         self._file: BinaryIO | None = None
         self._size = 0
         self._sha256 = hashlib.sha256()
-        self._begun = False  # the file is there
-        self._longer = False  # what a killed process wrote after the checkpoint may still be there
+        self._begun = False  # the file exists
+        self._longer = False  # the file may have bytes beyond `_size`, e.g. from a killed process
 
     @property
     def written(self) -> Written:
-        """What it holds."""
+        """The size and digest of the expected content."""
         return Written(self._size, self._sha256.hexdigest())
 
     def append(self, text: str) -> None:
-        """Write whole lines at the end; they end with a newline on every system."""
+        """Append whole lines, with the same line endings on every system."""
         data = text.encode()
         file = self._opened()
         with writing(self.path):
-            self._longer = True  # should the system take only a part, the next process to write cuts it off
+            self._longer = True  # if only a part is written, the next process to write truncates it
             write_all(file, data)
             self._longer = False
         self._size += len(data)
         self._sha256.update(data)
 
     def sync(self) -> None:
-        """Make all that was appended survive a loss of power; raise if the file is no longer the one written to."""
+        """Sync the file to disk; raise if it was replaced or changed while it was written."""
         file = self._opened()
         with writing(self.path):
             ours = os.fstat(file.fileno())
@@ -76,9 +76,9 @@ class ExactFile:
             os.fsync(file.fileno())
 
     def resume(self, written: Written) -> None:
-        """Go on behind what was written when a checkpoint was made, or raise if that is not there any more.
+        """Continue after the content that a checkpoint recorded, or raise if the file no longer starts with it.
 
-        Nothing is changed yet: what comes after it is cut off when the file is next written to.
+        The file is not changed yet: anything after that content is cut off at the next write.
         """
         if written != NOTHING or os.path.lexists(self.path):
             self._sha256 = hashlib.sha256(self._require(written))
@@ -86,11 +86,11 @@ class ExactFile:
         self._size = written.size
 
     def cut(self) -> None:
-        """Cut off now what comes after the checkpoint that the file was resumed from."""
+        """Cut off everything after the resumed checkpoint now."""
         self._opened()
 
     def close(self) -> None:
-        """Give the handle back to the operating system."""
+        """Close the file handle."""
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -98,11 +98,11 @@ class ExactFile:
     def _opened(self) -> BinaryIO:
         if self._file is not None:
             return self._file
-        if self._begun:  # by somebody else, or before it was closed: is it still what it was?
+        if self._begun:  # resumed or closed before: check that the content is unchanged
             self._require(self.written)
         flags = os.O_RDWR | os.O_APPEND | _no_follow() | (0 if self._begun else os.O_CREAT | os.O_EXCL)
         with writing(self.path):
-            # Unbuffered: what the system refused must not be tried again when the file is closed.
+            # Unbuffered: a failed write must not be retried when the file is closed.
             file = os.fdopen(os.open(self.path, flags, 0o666), "ab", buffering=0)
             if self._longer:
                 file.truncate(self._size)
@@ -110,7 +110,7 @@ class ExactFile:
         return file
 
     def _require(self, written: Written) -> bytes:
-        """The content up to there, if it is what was written."""
+        """The content up to this size; raises if it is not what was written."""
         try:
             with os.fdopen(os.open(self.path, os.O_RDONLY | _no_follow()), "rb") as file:
                 data = file.read(written.size)
@@ -123,16 +123,16 @@ class ExactFile:
         if len(data) < written.size:
             raise CheckpointError(
                 f"{self.path} has {len(data)} bytes, but the checkpoint was made when it had {written.size}: "
-                "lines that it counts on are missing"
+                "lines are missing"
             )
         if Written.of(data) != written:
             raise CheckpointError(
-                f"{self.path} was changed after the checkpoint was made: its first {written.size} bytes are others"
+                f"{self.path} was changed after the checkpoint was made: its first {written.size} bytes differ"
             )
         return data
 
     def _names(self, ours: os.stat_result) -> bool:
-        """Whether the path still names the file that is open."""
+        """Whether the path still refers to the open file."""
         try:
             return os.path.samestat(ours, os.lstat(self.path))
         except (FileNotFoundError, NotADirectoryError):

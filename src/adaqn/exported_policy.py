@@ -1,9 +1,9 @@
-"""A trained policy without the trainer. It needs this file and NumPy, and nothing else of adaqn:
+"""A trained policy for deployment. It needs only this file and NumPy, not the rest of adaqn:
 
     policy = ExportedPolicy.load("policy.npz")
     action = policy(observation)
 
-The weights are written by `export` of an agent, or by `adaqn export`.
+The file is written by an agent's `export` method, or by `adaqn export`.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ VERSION = 1
 
 
 class ExportedPolicy:
-    """The policy that `predict(observation, deterministic=True)` of the exported agent follows."""
+    """The deterministic policy of the exported agent, as in `predict(observation, deterministic=True)`."""
 
     def __init__(self, arrays: dict[str, np.ndarray], meta: dict[str, Any]) -> None:
-        """Take the layers `kernel_0`, `bias_0`, ... (convolutions first) and the rest of what the file says."""
-        self.meta = meta  # also: environment, algorithm, hyperparameters
+        """Build the network from the layers `kernel_0`, `bias_0`, ... (convolutions first) and the file's metadata."""
+        self.meta = meta  # also has environment, algorithm, hyperparameters
         self.observation_shape = tuple(meta["observation"]["shape"])
         self._dtype = np.dtype(meta["observation"]["dtype"])
         self._scale = float(meta["observation"]["scale"])
@@ -47,9 +47,9 @@ class ExportedPolicy:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> ExportedPolicy:
-        """The policy in a file; nothing in it can be executed."""
+        """Load a policy from a file; loading never executes code from it."""
         with open(path, "rb") as file:
-            # Bytes that are not what they should be make zipfile, NumPy and json raise almost anything.
+            # On invalid bytes zipfile, NumPy and json raise almost any exception.
             try:
                 arrays = _read_arrays(file)
                 meta = json.loads(arrays.pop("meta").item())
@@ -81,7 +81,7 @@ class ExportedPolicy:
         return actions[0] if single else actions
 
     def outputs(self, observations: np.ndarray) -> np.ndarray:
-        """What the network says: values of actions, means and log deviations, or actions. [B, ...] -> [B, outputs]"""
+        """Network outputs: Q-values, means and log standard deviations, or actions. [B, ...] -> [B, outputs]"""
         x = self._numbers(observations).astype(np.float32, copy=False)
         if self._scale != 1.0:
             x = x * self._scale
@@ -95,7 +95,7 @@ class ExportedPolicy:
         return x
 
     def _numbers(self, observations: np.ndarray) -> np.ndarray:
-        """The observations as the agent saw them; what it could not have seen is an error and not cast."""
+        """The observations with the agent's dtype; values that the agent cannot have seen raise instead of wrapping."""
         x, bytes_expected = observations, self._dtype.kind == "u"
         if observations.dtype.kind not in "biuf":
             raise ValueError(f"observations must be numbers, but their dtype is {observations.dtype}")
@@ -111,7 +111,7 @@ class ExportedPolicy:
 
 
 def _read_arrays(file: BinaryIO) -> dict[str, np.ndarray]:
-    """The arrays of an `.npz` file that is not compressed: no more memory is taken than the file has bytes."""
+    """The arrays of an uncompressed `.npz` file, without allocating more memory than the file's size."""
     arrays: dict[str, np.ndarray] = {}
     with zipfile.ZipFile(file) as archive:
         entries = archive.infolist()
@@ -124,7 +124,7 @@ def _read_arrays(file: BinaryIO) -> dict[str, np.ndarray]:
             shape, fortran_order, dtype = header(data)
             if dtype.kind not in "fU":
                 raise ValueError(f"an array of dtype {dtype}")
-            # NumPy's own reader would make room for the shape before it looks how much there is.
+            # NumPy's own reader allocates memory for the shape before it checks how much data there is.
             flat = np.frombuffer(data.getbuffer()[data.tell() :], dtype)
             arrays[entry.filename.removesuffix(".npy")] = flat.reshape(shape, order="F" if fortran_order else "C")
     return arrays
@@ -155,10 +155,10 @@ def _require_fit(
 
 
 def convolve(x: np.ndarray, kernel: np.ndarray, stride: int, same: bool) -> np.ndarray:
-    """A sum over windows, of an image as it is or (`same`) with zeros around. [B, H, W, C], [k, k, C, D]"""
+    """2D convolution with `valid` padding, or `same` padding with zeros. [B, H, W, C], [k, k, C, D]"""
     size = kernel.shape[0]
     if same:
-        # So many zeros that there is a window for every `stride` pixels; an odd one goes to the end.
+        # Enough zeros for one window per `stride` pixels; if their number is odd, the extra one goes to the end.
         missing = [max((-(-side // stride) - 1) * stride + size - side, 0) for side in x.shape[1:3]]
         x = np.pad(x, ((0, 0), *((zeros // 2, zeros - zeros // 2) for zeros in missing), (0, 0)))
     windows = np.lib.stride_tricks.sliding_window_view(x, (size, size), axis=(1, 2))[:, ::stride, ::stride]
@@ -166,13 +166,13 @@ def convolve(x: np.ndarray, kernel: np.ndarray, stride: int, same: bool) -> np.n
 
 
 def _greedy(action: dict[str, Any]) -> tuple[Callable[[np.ndarray], np.ndarray], None]:
-    """The action with the largest value, counted from the space's first; any number of outputs will do."""
+    """The action with the largest Q-value, offset by the space's start; any number of outputs is valid."""
     start = np.int64(operator.index(action["start"]))
     return lambda outputs: start + outputs.argmax(axis=-1), None
 
 
 def _tanh(action: dict[str, Any], per_action: int) -> tuple[Callable[[np.ndarray], np.ndarray], int]:
-    """The tanh of the first of several outputs per action, from [-1, 1] to the limits of the space."""
+    """The tanh of the first len(low) outputs, rescaled from [-1, 1] to the bounds of the action space."""
     dtype = np.dtype(action["dtype"])
     low, high = np.asarray(action["low"], dtype), np.asarray(action["high"], dtype)
     if dtype.kind != "f" or low.ndim != 1 or low.shape != high.shape or not np.isfinite([low, high]).all():
@@ -180,13 +180,14 @@ def _tanh(action: dict[str, Any], per_action: int) -> tuple[Callable[[np.ndarray
 
     def decide(outputs: np.ndarray) -> np.ndarray:
         share = 0.5 * (np.tanh(outputs[:, : len(low)]).astype(dtype) + 1.0)
-        # Not low + share * (high - low), whose difference can overflow; and rounding must not lead out of the limits.
+        # Not low + share * (high - low), whose difference can overflow; the clip undoes rounding beyond the bounds.
         return np.clip(share * high + (1.0 - share) * low, low, high).astype(dtype)
 
     return decide, per_action * len(low)
 
 
-# How actions follow from outputs, and how many of these there must be. After a Gaussian's means are its deviations.
+# For each kind of policy: the function from outputs to actions, and the required number of outputs (None: any).
+# A Gaussian's outputs are its means, then its log standard deviations.
 KINDS: dict[str, Callable[[dict[str, Any]], tuple[Callable[[np.ndarray], np.ndarray], int | None]]] = {
     "greedy": _greedy,
     "tanh-gaussian": partial(_tanh, per_action=2),
@@ -204,8 +205,8 @@ def _elu(x: np.ndarray, alpha: float = 1.0) -> np.ndarray:
 
 
 def _gelu(x: np.ndarray) -> np.ndarray:
-    """The usual approximation by tanh."""
-    bounded = np.clip(x, -10.0, 10.0)  # tanh is 1 long before, and the cube of more could overflow
+    """GELU with the usual tanh approximation."""
+    bounded = np.clip(x, -10.0, 10.0)  # tanh saturates long before, and the cube of larger values could overflow
     return x * (0.5 * (1.0 + np.tanh(math.sqrt(2.0 / math.pi) * (bounded + 0.044715 * bounded**3))))
 
 
@@ -225,12 +226,12 @@ def _softmax(x: np.ndarray) -> np.ndarray:
 
 def _standardize(x: np.ndarray) -> np.ndarray:
     mean = x.mean(axis=-1, keepdims=True)
-    # The difference of two means, as in training: where it cancels, a better variance would be another network.
+    # E[x²] - E[x]², as in training: a numerically better formula would give different outputs where it cancels.
     variance = np.maximum(np.square(x).mean(axis=-1, keepdims=True) - np.square(mean), 0.0)
     return (x - mean) / np.sqrt(variance + 1e-5)
 
 
-# Those that normalise do so over the last axis.
+# Activations that normalise do so over the last axis.
 ACTIVATIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "celu": _elu,
     "elu": _elu,

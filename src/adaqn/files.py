@@ -1,6 +1,6 @@
-"""Reading and writing files: text, YAML and JSON from elsewhere, atomic replacement, and paths that are still free.
+"""Reading and writing files: untrusted text, YAML and JSON, atomic replacement, and checks before overwriting.
 
-What users and other programs wrote is read in bounded time, and each mistake in it is one sentence.
+Files from users and other programs are parsed in bounded time, and each error in them is reported in one sentence.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import yaml
 
 from adaqn.errors import OutputFault, UserError
 
-Json = dict[str, Any]  # an object of JSON, or a mapping of YAML, with keys that are text
+Json = dict[str, Any]  # a JSON object or YAML mapping with string keys
 
-LONGEST_TEXT = 1_000_000  # characters of a YAML document; PyYAML reads about 100 000 per second
-MOST_VALUES = 100_000  # in a YAML document, those counted that an alias stands for
-DEEPEST = 50  # lists and mappings within one another
+LONGEST_TEXT = 1_000_000  # characters of a YAML document; PyYAML parses about 100 000 per second
+MOST_VALUES = 100_000  # in a YAML document, with aliases expanded
+DEEPEST = 50  # nesting depth of lists and mappings
 LONGEST_NUMBER = 400  # characters; the largest double has 309 digits
 
 
@@ -33,14 +33,14 @@ def read_text(path: Path) -> str:
 
 
 def read_yaml(path: Path) -> Any:
-    """The value that a YAML file holds."""
+    """The parsed content of a YAML file."""
     return yaml_value(str(path), read_text(path))
 
 
 def yaml_value(what: str, text: str) -> Any:
-    """The value of a YAML text: nulls, truth values, numbers, text, and lists and mappings of these.
+    """Parse YAML text into nulls, booleans, numbers, strings, and lists and mappings of these.
 
-    Dates stay text, because no setting is one and JSON, which checkpoints are written in, cannot hold them.
+    Dates stay strings, because no setting is a date and JSON, the format of checkpoints, cannot represent them.
     """
     if len(text) > LONGEST_TEXT:
         raise UserError(f"{what} has {len(text):,} characters, but at most {LONGEST_TEXT:,} are read as YAML")
@@ -49,13 +49,13 @@ def yaml_value(what: str, text: str) -> Any:
     except yaml.YAMLError as error:
         reason = " ".join(str(error).split())
     except (ValueError, TypeError, LookupError, AttributeError, OverflowError) as error:
-        # PyYAML's constructors convert what stands behind an explicit tag (`!!int abc`) without a check.
+        # PyYAML's constructors convert values with an explicit tag (`!!int abc`) without checking them.
         reason = f"a value does not fit its tag ({' '.join(str(error).split())})"
     raise UserError(f"{what} is not valid YAML: {reason}")
 
 
 def json_value(what: str, text: str | bytes) -> Any:
-    """The value of a JSON text."""
+    """Parse JSON text."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -72,7 +72,7 @@ def yaml_text(values: object) -> str:
 
 @contextlib.contextmanager
 def writing(path: object) -> Iterator[None]:
-    """Within this context a refusal of the operating system is an OutputFault that names the file."""
+    """Convert an OSError within this context into an OutputFault that names the file."""
     try:
         yield
     except OSError as error:
@@ -80,7 +80,7 @@ def writing(path: object) -> Iterator[None]:
 
 
 def write_all(file: BinaryIO, data: bytes) -> None:
-    """Write to an unbuffered file, which may take less than it is given at a time."""
+    """Write all data to an unbuffered file, which may accept only part of it per call."""
     rest = memoryview(data)
     while rest:
         rest = rest[file.write(rest) :]
@@ -94,7 +94,7 @@ def make_parent(path: Path) -> None:
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
-    """A file written beside `path` that takes its place on success: `path` is always whole, old or new."""
+    """Replace `path` atomically: write a temporary file beside it, and rename that to `path` on success."""
     beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with writing(path):
@@ -110,19 +110,19 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
 
 
 def require_free(path: Path, force: bool = False) -> None:
-    """Raise if the path is taken, unless the user agreed to overwrite it."""
+    """Raise if the path exists, unless `force` allows overwriting it."""
     if not force and os.path.lexists(path):
         raise UserError(f"{path} exists already; add --force to overwrite it, or name another file")
 
 
 def require_ours(path: Path, what: str, is_ours: Callable[[Path], bool], remedy: str = "remove it") -> None:
-    """Raise if there is a file that adaqn did not write: what somebody else wrote is not overwritten."""
+    """Raise if the file exists and was not written by adaqn: files of other origin are never overwritten."""
     if os.path.lexists(path) and not is_ours(path):
         raise UserError(f"{path} exists, but is no {what}, so it is not overwritten: {remedy}, or choose another name")
 
 
 def _sync_directory(directory: Path) -> None:
-    """Make a rename durable; Windows has no such call, and needs none."""
+    """Make a rename durable; Windows has no equivalent and does not need it."""
     if os.name == "nt":
         return
     descriptor = os.open(directory, os.O_RDONLY)
@@ -133,7 +133,7 @@ def _sync_directory(directory: Path) -> None:
 
 
 class _PlainLoader(yaml.SafeLoader):
-    """PyYAML's safe loader without dates, sets and binary data, and with limits to nesting and aliases."""
+    """PyYAML's safe loader without dates, sets and binary data, and with limits on nesting and aliases."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -142,7 +142,7 @@ class _PlainLoader(yaml.SafeLoader):
         self._values_in: dict[int, int] = {}  # by the id of a composed node
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        """One value; an alias counts as much as what it stands for."""
+        """Compose one value; an alias counts as many values as the node it refers to."""
         mark = self.peek_event().start_mark  # pyright: ignore[reportOptionalMemberAccess]
         if self.check_event(yaml.AliasEvent):
             node = super().compose_node(parent, index)
@@ -166,7 +166,7 @@ class _PlainLoader(yaml.SafeLoader):
             raise yaml.MarkedYAMLError(problem=f"it has more than {MOST_VALUES:,} values", problem_mark=mark)
 
     def construct_number(self, node: yaml.ScalarNode) -> int | float:
-        """A number, if it is not so long that reading it takes time."""
+        """Construct a number, unless it is so long that parsing would be slow."""
         if len(str(node.value)) > LONGEST_NUMBER:
             raise yaml.MarkedYAMLError(
                 problem=f"a number has more than {LONGEST_NUMBER} characters", problem_mark=node.start_mark

@@ -1,7 +1,7 @@
-"""The flags of every command as plain values; `cli` makes a parser of them.
+"""The flags of every command as plain values, from which `cli` builds a parser.
 
-Those of `adaqn train` follow from the algorithm: they are the entries of a RunConfig and the fields of its settings.
-JAX and Gymnasium are not imported for them, so that `--help` is quick.
+The flags of `adaqn train` depend on the algorithm: they are the entries of a RunConfig and the fields of its settings.
+JAX and Gymnasium are not imported here, so that `--help` is quick.
 """
 
 from __future__ import annotations
@@ -11,32 +11,32 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-UNSET: Any = object()  # the default of a flag that is no value at all unless it is given
+UNSET: object = object()  # default of a flag that is absent from the parsed values unless it is given
 
 
 class Flag(NamedTuple):
-    """One argument of a command. A name without dashes is that of a positional one."""
+    """One argument of a command; positional if its name has no dashes."""
 
     name: str
     help: str
-    kind: type = str  # bool: the words true and false
+    kind: type = str  # bool: written as true or false
     metavar: str | None = None
-    default: Any = UNSET
-    values: Literal["one", "several", "repeated", "optional", "none"] = "one"  # none: it is there or not
-    when_bare: Any = None  # of a flag with an optional value, when it stands alone
+    default: object = UNSET
+    values: Literal["one", "several", "repeated", "optional", "none"] = "one"  # none: a switch
+    when_bare: object = None  # value of a flag with "optional" values that is given without one
     short: str | None = None
-    dest: str | None = None  # the name of the value, where it is not that of the flag
+    dest: str | None = None  # name of the value, if it differs from the flag's name
 
 
 class Group(NamedTuple):
-    """Flags under a heading; without one, those that belong to the command itself."""
+    """Flags under a heading; without a title, the command's own flags."""
 
     title: str | None
     flags: tuple[Flag, ...]
 
 
 def switch(name: str, text: str) -> Flag:
-    """A flag that is there or not."""
+    """A flag without a value."""
     return Flag(name, text, values="none", default=False)
 
 
@@ -49,28 +49,28 @@ _BEST = switch(
 )
 _FORCE = switch("--force", "overwrite FILE if it exists")
 _QUIET = switch("--quiet", "print nothing but errors")
-_TRUST = switch("--trust-env", "import the module that the run names in its environment's id")
+_TRUST = switch("--trust-env", "allow importing the modules that the run names for its environment")
 
 _ENVIRONMENT = (
     Flag("--env-kwargs", "arguments of the environment, as YAML: '{continuous: false}'", metavar="YAML"),
     Flag(
         "--wrappers",
-        "wrappers around the environment, the innermost first: gymnasium.wrappers:FlattenObservation",
+        "wrappers around the environment, innermost first: gymnasium.wrappers:FlattenObservation",
         metavar="MODULE:NAME",
         values="several",
     ),
     Flag(
         "--import",
-        "a module that registers the environment's id, as gymnasium_robotics does; may be repeated",
+        "a module that registers the environment's id, such as gymnasium_robotics; may be repeated",
         metavar="MODULE",
         values="repeated",
         dest="imports",
     ),
 )
 _OF_AN_EXISTING_RUN = Group(
-    "the environment, where the run does not say it",
+    "the environment, if the run does not name it",
     (
-        Flag("--env", "the environment's Gymnasium id, for a run that was made with an environment object"),
+        Flag("--env", "Gymnasium id of the environment, for a run that was created with an environment object"),
         *_ENVIRONMENT,
     ),
 )
@@ -87,12 +87,12 @@ RESUME = (
             _RUN_DIRECTORY,
             Flag(
                 "--steps",
-                "train until N environment steps have been taken, also if the run is finished (default: as it was "
-                "begun); schedules that last until the end of the run keep the end they had",
+                "train until N environment steps have been taken, also if the run is finished (default: the run's own "
+                "number); schedules that last until the end of the run keep their previous end",
                 int,
                 default=None,
             ),
-            switch("--stretch-schedules", "with --steps: from here on, they refer to the new end"),
+            switch("--stretch-schedules", "with --steps: these schedules last until the new end from here on"),
             _QUIET,
             _TRUST,
         ),
@@ -131,14 +131,86 @@ EXPORT = (
     _OF_AN_EXISTING_RUN,
 )
 SCHEDULE = (Group(None, (_RUN_DIRECTORY, _output("default: schedule.yaml in the directory"), _FORCE)),)
-PICTURE = (Group(None, (_RUN_DIRECTORY, _output("default: picture.png in DIR, which is replaced"), _FORCE)),)
+FIGURES = (
+    Group(
+        None,
+        (
+            Flag("study", "the study's directory, with ARM/ENVIRONMENT/SEED in it", Path, "STUDY"),
+            Flag("--output", "directory to write to (default: figures in STUDY)", Path, "DIR", None, short="-o"),
+            Flag(
+                "--epoch",
+                "steps that returns are averaged over (default: the paper's for its environments, otherwise so that "
+                "there are 20 or more)",
+                int,
+                default=None,
+            ),
+            switch("--force", "overwrite files in DIR that adaqn did not draw"),
+        ),
+    ),
+)
+PICTURE = (Group(None, (_RUN_DIRECTORY, _output("default: picture.png in DIR, replaced if it exists"), _FORCE)),)
+STUDY = (
+    Group(
+        None,
+        (
+            Flag("study", "YAML file, or name of a preset", str, "FILE|PRESET"),
+            Flag("--scale", "size of a study that has several: paper, laptop", default=None),
+            Flag("--dir", "directory of the study (default: runs/STUDY-SCALE)", Path, "DIR", None, dest="directory"),
+            Flag("--arms", "run only these arms; a name may have wildcards: 'dqn-*'", default=None, values="several"),
+            Flag(
+                "--seeds", "run only these of the study's seeds: 0-4 7", metavar="N|N-N", default=None, values="several"
+            ),
+            Flag("--retries", "retries of a failed run (default: 1)", int, default=1),
+            switch("--dry-run", "show the runs and their cost without starting any"),
+            switch("--no-calibration", "do not estimate durations by training every arm for some seconds first"),
+            switch("--discard-checkpoints", "delete the checkpoint of each run when it is finished"),
+        ),
+    ),
+    Group(
+        "where the runs execute",
+        (
+            Flag("--launcher", "local, ray, slurm, or one that is installed (default: local)", default="local"),
+            Flag(
+                "--jobs",
+                "runs at the same time (default: as many as cores; on a cluster, as many as it places)",
+                int,
+                default=None,
+            ),
+            Flag(
+                "--address",
+                "address of a Ray cluster: auto, HOST:PORT or ray://HOST:PORT (default: start one here)",
+                metavar="ADDRESS",
+                default=None,
+            ),
+            Flag(
+                "--resource",
+                "resource of every run on a cluster, as an option of Ray's tasks (num_gpus=1) or submitit's executors "
+                "(slurm_partition=gpu); may be repeated",
+                metavar="NAME=VALUE",
+                default=None,
+                values="repeated",
+                dest="resources",
+            ),
+        ),
+    ),
+)
+WORK = (
+    Group(
+        None,
+        (
+            Flag("study_dir", "directory of a study", Path, "DIR"),
+            Flag("run", "a run of the study", str, "ARM/ENVIRONMENT/SEED"),
+            switch("--tied", "stop, with a checkpoint, when standard input is closed"),
+        ),
+    ),
+)
 
 _RUN = {
     "env": (str, "Gymnasium id of the environment"),
     "algo": (str, "algorithm"),
-    "base": (str, "algorithm that random-search and dehb try: dqn, sac or td3 (default: dqn)"),
+    "base": (str, "algorithm that random-search and dehb tune: dqn, sac or td3 (default: dqn)"),
     "steps": (int, "environment steps to train for"),
-    "horizon": (int, "end that schedules lasting until the end of the run refer to (default: the steps)"),
+    "horizon": (int, "end of the schedules that last until the end of the run (default: --steps)"),
     "seed": (int, "random seed of the run"),
     "n_envs": (int, "environments stepped in parallel"),
     "log_interval": (int, "steps between rows of progress.csv"),
@@ -147,11 +219,11 @@ _RUN = {
     "eval_episodes": (int, "episodes per evaluation"),
     "wandb_project": (str, "also log to this Weights & Biases project"),
 }
-RUN_ENTRIES = tuple(_RUN)  # those of a RunConfig that are one value, and a flag of the same name
+RUN_ENTRIES = tuple(_RUN)  # entries of a RunConfig that are a single value with a flag of the same name
 
 
 def train(base: Mapping[str, Any]) -> tuple[Group, ...]:
-    """The flags of `adaqn train` over these values of a file, which name the algorithm."""
+    """The flags of `adaqn train`, with the values of a file as defaults; they include the algorithm."""
     return (
         Group("the run", _run_flags(base)),
         Group("the members", _member_flags()),
@@ -159,7 +231,7 @@ def train(base: Mapping[str, Any]) -> tuple[Group, ...]:
         Group(
             "output",
             (
-                Flag("--run-dir", "directory of the run (default: nothing is saved)", Path, "DIR", None),
+                Flag("--run-dir", "directory to write the run to (default: nothing is saved)", Path, "DIR", None),
                 switch("--force", "overwrite an existing run in DIR"),
                 _QUIET,
             ),
@@ -189,7 +261,7 @@ def _member_flags() -> tuple[Flag, ...]:
     return (
         Flag(
             "--grid",
-            "values of hyperparameters; the members are all their combinations, for example: hidden=100x100,200x200 "
+            "values of hyperparameters, all combinations of which are members, for example: hidden=100x100,200x200 "
             "learning_rate=3e-4,1e-3 optimizer.eps=1e-8,1e-4 or, for images, "
             "convolutions=32k8s4+64k4s2+64k3s1,16k3s1 (channels, kernel, stride of each layer)",
             metavar="NAME=V,V",
@@ -197,13 +269,13 @@ def _member_flags() -> tuple[Flag, ...]:
         ),
         Flag(
             "--space",
-            f"draw members from a space and let them move through it: {names}, or a YAML file",
+            f"sample members from a search space and evolve them in it: {names}, or a YAML file",
             metavar="NAME|FILE",
         ),
-        Flag("--member", "train this member of the file or preset alone, numbered from 0 as in its table", int),
+        Flag("--member", "train only this member of the file or preset, numbered from 0 as on the console", int),
         Flag(
             "--schedule",
-            "a YAML file with the hyperparameters of a dqn over time (see adaqn schedule)",
+            "YAML file with the hyperparameters of a dqn over time (see adaqn schedule)",
             metavar="FILE",
         ),
     )
@@ -231,8 +303,8 @@ def _dashed(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-def _shown(value: Any) -> str:
-    """A default as it is written on the command line."""
+def _shown(value: object) -> str:
+    """A default value as written on the command line."""
     if isinstance(value, bool):
         return str(value).lower()
     return ",".join(value) if isinstance(value, (tuple, list)) else str(value)

@@ -1,4 +1,4 @@
-"""What one critic may have of its own (ζ in the paper), and sets of such hyperparameters."""
+"""The hyperparameters of one critic (ζ in the paper), and grids of them."""
 
 from __future__ import annotations
 
@@ -85,30 +85,30 @@ class Convolution:
 
 
 class Architecture(NamedTuple):
-    """The part of the hyperparameters that shapes the compiled program; the rest are numbers in it."""
+    """The static hyperparameters, which determine the compiled program; all others are traced numbers."""
 
     convolutions: tuple[Convolution, ...]
     hidden: tuple[int, ...]
     activation: str
     optimizer: str
-    optimizer_options: tuple[str, ...]  # the names of those that are set; their values are numbers
+    optimizer_options: tuple[str, ...]  # names of the options that are set; their values are traced
     loss: str
-    padding: PaddingName = "same"  # always so without convolutions, where it makes no difference
+    padding: PaddingName = "same"  # always "same" without convolutions, where it has no effect
 
 
 @dataclass(frozen=True, kw_only=True)
 class Hyperparameters:
-    """The hyperparameters of one member. Changing a number among them never compiles anything."""
+    """The hyperparameters of one member. Changing a number never recompiles anything."""
 
     hidden: tuple[int, ...] = (200, 200)
     activation: str = "relu"
     optimizer: str = "adam"
-    optimizer_options: tuple[tuple[str, float], ...] = ()  # numbers by name, such as ("eps", 1.5e-4)
+    optimizer_options: tuple[tuple[str, float], ...] = ()  # (name, value) pairs such as ("eps", 1.5e-4)
     learning_rate: float = 3e-4
     loss: str = "l2"
     discount: float | None = None  # None: the run's gamma
     convolutions: tuple[Convolution, ...] = ()
-    padding: PaddingName = "same"  # of the convolutions: with zeros around the image, or "valid" without
+    padding: PaddingName = "same"  # of the convolutions: zeros around the image, or "valid" for none
 
     def __post_init__(self) -> None:
         set_field = lambda name, value: object.__setattr__(self, name, value)  # noqa: E731 (frozen)
@@ -125,7 +125,7 @@ class Hyperparameters:
 
     @property
     def architecture(self) -> Architecture:
-        """What the compiled program depends on."""
+        """The static part of the hyperparameters."""
         options = tuple(name for name, _ in self.optimizer_options)
         padding = self.padding if self.convolutions else "same"
         return Architecture(
@@ -137,7 +137,7 @@ class Hyperparameters:
         return dataclasses.replace(self, **changes)
 
     def to_dict(self) -> Json:
-        """Plain values for YAML and JSON, without what is not set."""
+        """Plain values for YAML and JSON, without unset fields."""
         result: Json = {
             "hidden": list(self.hidden),
             "activation": self.activation,
@@ -157,9 +157,9 @@ class Hyperparameters:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Hyperparameters:
-        """The inverse of `to_dict`; fields that are left out have their defaults."""
+        """The inverse of `to_dict`; omitted fields have their defaults."""
         if not isinstance(values, Mapping):
-            raise UserError(f"a member is a mapping of hyperparameters, but got {values!r}")
+            raise UserError(f"a member must be a mapping of hyperparameters, but got {values!r}")
         names = [field.name for field in dataclasses.fields(cls)]
         for name in values:
             if name not in names:
@@ -168,11 +168,11 @@ class Hyperparameters:
 
 
 def grid(base: Hyperparameters | None = None, /, **values: Iterable[Any]) -> tuple[Hyperparameters, ...]:
-    """The Cartesian product of values for some hyperparameters, the last one varying fastest.
+    """The Cartesian product of values of some hyperparameters; the last one varies fastest.
 
-    `grid(hidden=[(25, 25), (50, 50)], learning_rate=[3e-4, 1e-3])` makes four members. An option of the optimizer
-    is written `optimizer.eps`: `grid(**{"optimizer.eps": [1.5e-8, 1.5e-4]})`. `base` gives the other fields. All
-    members of a grid are different; a list of members may have equal ones.
+    `grid(hidden=[(25, 25), (50, 50)], learning_rate=[3e-4, 1e-3])` returns four members. An option of the optimizer
+    is written `optimizer.eps`: `grid(**{"optimizer.eps": [1.5e-8, 1.5e-4]})`. `base` provides the other fields. All
+    members of a grid must be different; a list of members may repeat them.
     """
     base = base or Hyperparameters()
     names = [field.name for field in dataclasses.fields(Hyperparameters)]
@@ -190,7 +190,7 @@ def grid(base: Hyperparameters | None = None, /, **values: Iterable[Any]) -> tup
     if by_name and "optimizer_options" in values:
         raise UserError(f"grid takes either optimizer_options or single options, but got both ({by_name[0]})")
     _require_count("this grid makes", math.prod(len(column) for _, column in columns))
-    members: dict[Hyperparameters, int] = {}  # and their numbers
+    members: dict[Hyperparameters, int] = {}  # with their indices
     for row in itertools.product(*(column for _, column in columns)):
         changes: dict[str, Any] = {}
         options = dict(base.optimizer_options)
@@ -208,7 +208,7 @@ def grid(base: Hyperparameters | None = None, /, **values: Iterable[Any]) -> tup
 
 
 def members_from(values: Sequence[Any]) -> tuple[Hyperparameters, ...]:
-    """The members of an ensemble, given as Hyperparameters or mappings; there must be at least one."""
+    """Convert a non-empty list of Hyperparameters or mappings to the members of an ensemble."""
     if isinstance(values, (str, Mapping, Hyperparameters)) or not isinstance(values, Iterable):
         raise UserError(f"members must be a list of Hyperparameters, but got {values!r}")
     members = tuple(v if isinstance(v, Hyperparameters) else Hyperparameters.from_dict(v) for v in values)
@@ -219,19 +219,19 @@ def members_from(values: Sequence[Any]) -> tuple[Hyperparameters, ...]:
 
 
 def layers_from_text(text: str) -> tuple[int, ...]:
-    """Hidden layers as they are written in one word: 256x256, or linear for none."""
+    """Parse hidden layers written as 256x256, or linear for none."""
     try:
         return tuple(int(width) for width in text.split("x")) if text != "linear" else ()
     except ValueError:
-        raise UserError(f"hidden layers are written as widths joined by x, such as 25x25, but got {text!r}") from None
+        raise UserError(f"hidden layers must be widths joined by x, such as 25x25, but got {text!r}") from None
 
 
 def convolutions_from_text(text: str) -> tuple[Convolution, ...]:
-    """Convolutions as they are written in one word: 32k8s4+64k4s2 (channels, kernel, stride), or none."""
+    """Parse convolutions written as 32k8s4+64k4s2 (channels, kernel, stride), or none."""
     layers = [re.fullmatch(r"(\d+)k(\d+)s(\d+)", word) for word in text.split("+")] if text != "none" else []
     if not all(layers):
         raise UserError(
-            "convolutions are written as channels, k and kernel, s and stride, joined by +, such as "
+            "convolutions must be channels, k and kernel, s and stride, joined by +, such as "
             f"32k8s4+64k4s2+64k3s1, or none, but got {text!r}"
         )
     return tuple(Convolution(*map(int, layer.groups())) for layer in layers if layer)
@@ -242,7 +242,7 @@ def _require_count(what: str, members: int) -> None:
         raise UserError(f"{what} {members} members, but there can be at most {MEMBERS}")
 
 
-# Who names a layer twice may mean a network with two layers.
+# A user who lists a layer twice may mean one network with two layers.
 _OF_SEVERAL_LAYERS = {
     "hidden": "64x64 on the command line, (64, 64) in Python",
     "convolutions": "64k3s1+64k3s1 on the command line, (Convolution(64, 3, 1), Convolution(64, 3, 1)) in Python",
@@ -250,16 +250,16 @@ _OF_SEVERAL_LAYERS = {
 
 
 def _repeated(columns: Sequence[tuple[str, list[Any]]], first: int, second: int) -> UserError:
-    """The error for two members of a grid that are equal."""
+    """The error for two equal members of a grid."""
     hint = ""
     for name, column in columns:
         if name not in _OF_SEVERAL_LAYERS:
             continue
         networks = [getattr(Hyperparameters(**{name: value}), name) for value in column]
         if len(set(networks)) < len(networks):
-            hint = f"; one network of several layers is {_OF_SEVERAL_LAYERS[name]}"
+            hint = f"; one network with several layers is written {_OF_SEVERAL_LAYERS[name]}"
     return UserError(
-        f"members {first} and {second} of this grid are equal, but a grid names every value once (a list, "
+        f"members {first} and {second} of this grid are equal, but a grid must list every value once (a list, "
         f"members=[...], may repeat members on purpose){hint}"
     )
 

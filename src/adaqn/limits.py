@@ -1,27 +1,27 @@
-"""The most that a setting may be where time sets the limit, not memory: beyond it a run would never get anywhere.
+"""Upper bounds of settings that are limited by time, not memory: beyond them a run would make no progress.
 
-They are far above what anybody uses, so that only a slip (a zero too many, two settings mixed up) meets one of them.
+They are far above practical values, so that only a slip (a zero too many, two settings mixed up) exceeds them.
 """
 
 from __future__ import annotations
 
-# Every member is a network of its own, and most are a part of their own in the compiled program: sixteen take 10 s to
-# compile and a hundred take minutes.
+# Every member is a separate network, and most are a separate part of the compiled program: sixteen take 10 s to
+# compile, a hundred take minutes.
 MEMBERS = 1_000
 
-# Environments are stepped one after the other in this process, and all wait for the slowest; each is an object with
-# memory that nobody can tell before it is made.
+# Environments are stepped one after the other in this process, and all wait for the slowest; the memory of each is
+# unknown before it is made.
 ENVIRONMENTS = 1_024
 
-# Updates between two steps of the environment. They are planned as one list, and an interruption waits for one of
-# them only; but a step of a million updates takes minutes even with the smallest networks.
+# Updates between two environment steps. They are planned as one list, and an interruption waits for only one of them,
+# but a million updates take minutes even with the smallest networks.
 GRADIENT_STEPS = 100_000
 
-# A return is summed over so many rewards, which are gathered for every transition of a batch. The longest episodes
-# of the usual benchmarks, Atari's, have 27,000 steps.
+# An n-step return sums n rewards, which are gathered for every transition of a batch. The longest episodes of common
+# benchmarks, Atari's, have 27,000 steps.
 N_STEPS = 100_000
 
-# Trials that one bracket of a search begins with: each is a whole training.
+# Trials in the first rung of a search's bracket; each trains an agent.
 TRIALS = 100_000
 
 _BY_SETTING = {
@@ -33,5 +33,5 @@ _BY_SETTING = {
 
 
 def most(setting: str) -> int | None:
-    """The most that a setting may be, or None where only memory limits it, or nothing."""
+    """The upper bound of a setting, or None if it has none or is limited by memory only."""
     return _BY_SETTING.get(setting)

@@ -1,10 +1,10 @@
-"""What the public classes share: an agent is made, learns, and is loaded, with Stable-Baselines3's names."""
+"""The base class of the public classes: construction, learning and loading, with Stable-Baselines3's names."""
 
 from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -36,8 +36,11 @@ from adaqn.training.callbacks import BaseCallback, as_callback
 from adaqn.training.interrupts import pass_on
 from adaqn.training.trainer import Trainer
 
-MODELS: dict[str, type[Model]] = {}  # the class of each algorithm, by its name; classes enter when they are defined
-Members = Sequence[Hyperparameters | Mapping[str, Any]] | None
+MODELS: dict[str, type[Model]] = {}  # class of each algorithm, by name; filled when the classes are defined
+Members = Sequence[Hyperparameters | Mapping[str, object]] | None
+CallbackLike = (
+    BaseCallback | Callable[[Trainer], bool | None] | Sequence[BaseCallback | Callable[[Trainer], bool | None]] | None
+)
 
 
 class Model(TrainedPolicy):
@@ -46,7 +49,7 @@ class Model(TrainedPolicy):
     __signature__: ClassVar[inspect.Signature | None] = None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Put the settings of the algorithm into the signature that `help` and notebooks show."""
+        """Add the algorithm's settings to the signature shown by `help` and notebooks."""
         super().__init_subclass__(**kwargs)
         if "algo" in cls.__dict__:
             cls.__signature__ = signature_of(Model.__init__, algorithm(cls.algo))
@@ -54,8 +57,8 @@ class Model(TrainedPolicy):
         elif "__init__" in cls.__dict__:
             cls.__signature__ = None
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        """Meet `DQN("MlpPolicy", env)` before Python complains of an argument that was given twice."""
+    def __new__(cls, *args: object, **kwargs: object) -> Self:
+        """Catch `DQN("MlpPolicy", env)` before Python complains about a duplicate argument."""
         refuse_policy_name(cls.__name__, args, kwargs)
         return super().__new__(cls)
 
@@ -64,28 +67,28 @@ class Model(TrainedPolicy):
         env: EnvironmentLike,
         members: Members = None,
         *,
-        space: SearchSpace | str | Mapping[str, Any] | None = None,
-        schedule: Sequence[Scheduled | Mapping[str, Any]] | str | Path | None = None,
+        space: SearchSpace | str | Mapping[str, object] | None = None,
+        schedule: Sequence[Scheduled | Mapping[str, object]] | str | Path | None = None,
         base: str | None = None,
         seed: int = 0,
         n_envs: int = 1,
-        env_kwargs: Mapping[str, Any] | None = None,
-        wrappers: Sequence[Any] = (),
+        env_kwargs: Mapping[str, object] | None = None,
+        wrappers: Sequence[object] = (),
         imports: Sequence[str] = (),
         **settings: Any,
     ) -> None:
-        """Make an agent for an environment, given by its id, as a function that makes one, or as an object.
+        """Create an agent for an environment, given as an id, a function that returns one, or an object.
 
-        `env_kwargs` go to the id or the function. `wrappers` go around the environment, the innermost first: classes,
-        names such as `"gymnasium.wrappers:FlattenObservation"`, or mappings with such a `name` and `kwargs`. `imports`
-        are modules that register the id; a run needs them to be resumed on the command line.
-        `members` are the hyperparameters to choose from; without them a default set is used. With a `space`, by
-        name, as a mapping or as an object, members are drawn from it and move through it; SEARL, RandomSearch and DEHB
-        take the named one that fits the observations if none is given. A `schedule` says what the one member of a DQN
-        becomes, and when. `settings` are what all members share, such as `gamma` or
-        `buffer_size`; DQN and SAC also take `learning_rate` and `policy_kwargs=dict(net_arch=[64, 64])` for their one
-        kind of member. `base` names the algorithm that RandomSearch and DEHB try, by default `"dqn"`; their further
-        settings are then those of that one.
+        `env_kwargs` are passed to the id's constructor or the function. `wrappers` are applied to the environment, the
+        innermost first: classes, names such as `"gymnasium.wrappers:FlattenObservation"`, or mappings with such a
+        `name` and `kwargs`. `imports` are modules that register the id; they are stored with a run, which needs them
+        to be resumed.
+        `members` are the hyperparameters to choose from; a default set is used without them. With a `space` (a name, a
+        mapping or an object), members are sampled from it and evolve within it; without one, SEARL, RandomSearch and
+        DEHB use the named space that fits the observations. A `schedule` lists the hyperparameters of a DQN's single
+        member over time. `settings` are shared by all members, such as `gamma` or `buffer_size`; DQN, SAC and TD3,
+        whose members are all equal, also take `learning_rate` and `policy_kwargs=dict(net_arch=[64, 64])`. `base` is
+        the algorithm that RandomSearch and DEHB tune, by default `"dqn"`; they take its settings too.
         """
         prepare_jax()
         chosen = algorithm(self.algo, base)
@@ -114,7 +117,7 @@ class Model(TrainedPolicy):
 
     @classmethod
     def from_config(cls, config: RunConfig, env: EnvironmentLike | EnvironmentOverride | None = None) -> Model:
-        """The agent that a configuration describes, for its environment or for the one given."""
+        """Create the agent described by a configuration, for its environment or the given one."""
         source = config.environment(env)
         return model_class(config.algo)(
             source.env,
@@ -133,7 +136,7 @@ class Model(TrainedPolicy):
     def learn(
         self,
         total_timesteps: int,
-        callback: Any = None,
+        callback: CallbackLike = None,
         *,
         progress_bar: bool = False,
         console: bool = False,
@@ -147,18 +150,19 @@ class Model(TrainedPolicy):
         horizon: int | Sequence[tuple[int, int]] | None = None,
         reset_num_timesteps: bool = True,
     ) -> Self:
-        """Train for so many environment steps.
+        """Train for `total_timesteps` environment steps.
 
-        Without `run_dir` nothing is written; with it the run is, and can be resumed from there. SIGINT and SIGTERM
-        end it after a whole step, with a checkpoint, by KeyboardInterrupt or SystemExit. `callback` is a
-        `BaseCallback`, a function of the trainer, or a list of these. With `reset_num_timesteps=False` the clock
-        goes on from the last call, and schedules stay at their end.
+        Without `run_dir` nothing is written to disk; with it the run is recorded there and can be resumed. SIGINT and
+        SIGTERM end the run after the current update, write a checkpoint, and raise KeyboardInterrupt or SystemExit.
+        `callback` is a `BaseCallback`, a function of the trainer, or a list of these. With `reset_num_timesteps=False`
+        the step count continues from the last call, and schedules stay at their final values.
 
-        `progress_bar` shows a live line; `console` shows all that the command line does: a header with the members,
-        the live line, evaluations, and how the members did. With `eval_interval` the policy plays `eval_episodes`
-        episodes in an environment of its own every so many steps, for the logs and the best model of the run; an
-        `EvalCallback` can be told more. `horizon` is the step that schedules lasting until the end of the run refer
-        to instead of the last one, or a list of (step, horizon from there on).
+        `progress_bar` shows a progress line; `console` shows everything that the command line shows: a header with
+        the members, the progress line, evaluations, and a final table of the members. With `eval_interval`, the policy
+        is evaluated every `eval_interval` steps for `eval_episodes` episodes in a separate environment; the results go
+        to the logs and decide the best model of the run (`EvalCallback` has more options). `horizon` is the step at
+        which schedules that last until the end of the run end instead of `total_timesteps`, or a list of (step,
+        horizon from that step on).
         """
         trainer = self._trainer
         steps = count("total_timesteps", total_timesteps, low=1)
@@ -166,7 +170,7 @@ class Model(TrainedPolicy):
         fresh = reset_num_timesteps or trainer.clock.step == 0
         if run_dir is not None and (trainer.clock.step or trainer.updates):
             raise UserError(
-                "run_dir= records a run from its first step, but this agent has trained already; make a new one"
+                "run_dir= records a run from its first step, but this agent has already been trained; create a new one"
             )
         config = self._config(
             steps if fresh else trainer.clock.step + steps,
@@ -194,7 +198,7 @@ class Model(TrainedPolicy):
         cls,
         run_dir: str | Path,
         env: EnvironmentLike | EnvironmentOverride | None = None,
-        callback: Any = None,
+        callback: CallbackLike = None,
         *,
         steps: int | None = None,
         stretch_schedules: bool = False,
@@ -202,24 +206,25 @@ class Model(TrainedPolicy):
         console: bool = False,
         trust_env: bool = False,
     ) -> Model:
-        """Go on with a run that was interrupted, exactly where it was, and train it to its end.
+        """Continue an interrupted run exactly where it stopped, and train it to its end.
 
-        `env` is needed where the run was made with an environment object, and `env` or `trust_env=True` where making
-        its environment imports a module that the run names. A finished run is loaded as it is.
-        `steps` gives the run, finished or not, another end: it goes on until it has taken so many environment steps.
-        Schedules that last until the end of the run (ε_b) keep the end they had, so that the run becomes the one that
-        is configured with these `steps` and the former ones as `horizon`; with `stretch_schedules` they refer to the
-        new end from here on. About `callback`, `progress_bar` and `console` see `learn`.
+        `env` is required if the run was created with an environment object; `env` or `trust_env=True` is required if
+        making its environment imports a module that the run names. A finished run is loaded without training.
+        `steps` changes the total number of environment steps of a run, finished or not. Schedules that last until the
+        end of the run (ε_b) keep their previous end, so that the result equals a run configured with these `steps` and
+        the previous ones as `horizon`; with `stretch_schedules` they last until the new end from here on. See `learn`
+        for `callback`, `progress_bar` and `console`.
         """
         path = Path(run_dir)
         file = RunDirectory.open(path).config
+        standing = RunSession.standing(path)
         values = read_config(file)
         if not trust_env:
             require_trust(_named_by_file(values, env), str(file), _named_by_user(env))
         given, extends = RunSession.with_end(path, RunConfig.as_given(values, str(file)), steps, stretch_schedules)
         model = Model.from_config(given, env)
         config = dataclasses.replace(given, **model._population._asdict())
-        session = RunSession.open(path, config, model._trainer, Output(progress_bar, console), extends)
+        session = RunSession.open(path, config, model._trainer, Output(progress_bar, console), extends, standing)
         callbacks = model._callbacks(callback, config, path)
         session.restore()
         if session.finished:
@@ -228,8 +233,8 @@ class Model(TrainedPolicy):
             model._train(session, callbacks)
         return model
 
-    def _callbacks(self, callback: Any, config: RunConfig, run_dir: Path | None) -> list[BaseCallback]:
-        """Everybody whom a run calls besides what writes and shows it."""
+    def _callbacks(self, callback: CallbackLike, config: RunConfig, run_dir: Path | None) -> list[BaseCallback]:
+        """The user's callbacks and those that evaluate; recorders and the console are not among them."""
         callbacks = [as_callback(callback), *evaluation_callbacks(config, run_dir)]
         for each in callbacks:
             each.bind(self)
@@ -242,7 +247,7 @@ class Model(TrainedPolicy):
             pass_on(trainer.stop_reason or "", trainer.clock.step, session.finished)
 
     def _notes(self) -> tuple[str, ...]:
-        """What was chosen for the user and cannot be seen in the table of the members."""
+        """Notes on automatic choices that the table of members does not show."""
         if self._space_was_given or self.space is None:
             return ()
         (name,) = (name for name in named_spaces() if SearchSpace.named(name) == self.space)
@@ -258,10 +263,10 @@ class Model(TrainedPolicy):
         *,
         trust_env: bool = False,
     ) -> Model:
-        """The agent of a run as its newest checkpoint has it, to look at or to use; the run itself is not touched.
+        """Load the agent from a run's newest checkpoint; the run itself is not changed.
 
-        Training can go on from it as from a loaded one; to go on with the run, resume it. About `env` and
-        `trust_env` see `load`.
+        It can be trained further like an agent from `load`; use `resume` to continue the run. See `load` for `env`
+        and `trust_env`.
         """
         directory = RunDirectory.open(run_dir)
         snapshot = CheckpointStore(directory.checkpoint).load_newest_state()
@@ -280,12 +285,12 @@ class Model(TrainedPolicy):
         *,
         trust_env: bool = False,
     ) -> Model:
-        """The agent that `save` wrote, for the environment it was trained in or the one given.
+        """Load an agent that `save` wrote, for the environment it was trained in or the given one.
 
-        Without `env`, the environment is made when it is needed, which it is not to predict or to export. If that
-        imports a module which the file names (with its id, wrappers or imports), it takes `trust_env=True`, because a
-        module can execute anything; all else in a file can only be refused. Training can go on from a loaded agent,
-        with an empty replay buffer; to go on exactly, resume a run directory.
+        Without `env`, the environment is made on first use; `predict` and `export` do not need it. If making it
+        imports a module that the file names (in its id, wrappers or imports), `trust_env=True` is required, because a
+        module can execute anything; nothing else in a file can. A loaded agent can be trained further, with an empty
+        replay buffer; to continue exactly, resume a run directory.
         """
         file = zip_path(path)
         with reading(file, kind="agent") as stored, reading_saved(str(file)):
@@ -298,14 +303,14 @@ class Model(TrainedPolicy):
             require_plausible_size(str(file), stored.nbytes, agent.saved_bytes(meta["agent"]))
             trainer.state = agent.from_arrays(stored.arrays(), meta["agent"])
             if not np.isfinite(agent.policy_weights(trainer.state).parameters).all():
-                raise CheckpointError(f"{file} holds a policy with parameters that are not finite, which cannot act")
+                raise CheckpointError(f"{file} holds a policy with non-finite parameters, which cannot act")
             trainer.clock = clock_from(meta["clock"])
         trainer.leave_run()
         return model
 
 
 def model_class(algo: str) -> type[Model]:
-    """The public class of an algorithm, or one made for an algorithm that has none."""
+    """The public class of an algorithm, or a new class if it has none."""
     return MODELS.get(algo) or type(algo, (Model,), {"algo": algo})
 
 
@@ -314,7 +319,7 @@ def _named_by_user(env: EnvironmentLike | EnvironmentOverride | None) -> tuple[s
 
 
 def _named_by_file(values: Mapping[str, Any], env: EnvironmentLike | EnvironmentOverride | None) -> EnvironmentSource:
-    """What a file, and not the user, says about the environment."""
+    """The parts of the environment that are named by a file, not by the user."""
     given = env if isinstance(env, EnvironmentOverride) else EnvironmentOverride(env)
     wrappers = values.get("wrappers") if given.wrappers is None else None
     identifier = values.get("env") if given.env is None else None
@@ -326,12 +331,12 @@ def _named_by_file(values: Mapping[str, Any], env: EnvironmentLike | Environment
 def _without_environment(
     source: str,
     values: Mapping[str, Any],
-    spaces: Any,
+    spaces: object,
     nbytes: int,
     env: EnvironmentLike | EnvironmentOverride | None,
     trust_env: bool,
 ) -> Model:
-    """The agent that a file describes, for the environment given, or for none before it is needed."""
+    """The agent that a file describes, for the given environment, or with one that is made on first use."""
     with reading_saved(source):
         observations, actions = gym_spaces_from(spaces, nbytes)
         config = RunConfig.as_given(values, source)

@@ -1,4 +1,4 @@
-"""The environment and the replay buffer of a model, with Stable-Baselines3's names for what can be done with them."""
+"""Access to a model's environment and replay buffer, with Stable-Baselines3's method names."""
 
 from __future__ import annotations
 
@@ -20,31 +20,32 @@ from adaqn.training.trainer import Trainer
 
 
 class EnvironmentAndReplay:
-    """What the public classes offer beside learning and predicting."""
+    """The methods of the public classes for environments and replay buffers."""
 
     settings: Any  # of the class that the algorithm has for them
     _trainer: Trainer
     _source: EnvironmentSource
     _n_envs: int
-    _spaces_only: bool  # loaded without environments, which are made when they are needed
-    _not_trusted: str | None  # the file that named the environment, if that is not to be made
+    _spaces_only: bool  # loaded without environments, which are made on first use
+    _not_trusted: str | None  # the file that named the environment, if its modules must not be imported
 
     def get_env(self) -> gymnasium.Env:
         """The environment that this agent trains in, or the first of several.
 
-        To play in it is to give up the episode that training has under way; `make_env` gives a fresh one.
+        Stepping it aborts the current training episode; `make_env` returns a new environment.
         """
         self._require_environments()
         return self._trainer.lend()
 
     def set_env(self, env: EnvironmentLike, force_reset: bool = True) -> None:
-        """Train in another environment with the same spaces from now on, beginning with new episodes.
+        """Train in another environment with the same spaces from now on, starting new episodes.
 
-        `env` is an id, a function or an object, and takes the place of all that the agent was made with: arguments
-        and wrappers too. `force_reset` is there for callers that know SB3; an episode is never continued elsewhere.
+        `env` is an id, a function or an object, and replaces everything about the previous environment, its arguments
+        and wrappers included. `force_reset` exists for compatibility with SB3; an episode is never continued in
+        another environment.
         """
         if not force_reset:
-            raise UserError("set_env begins new episodes in the new environment: leave force_reset=False out")
+            raise UserError("set_env starts new episodes in the new environment: leave force_reset=False out")
         trainer = self._trainer
         before = trainer.environments
         source = EnvironmentSource.of(env)
@@ -58,7 +59,7 @@ class EnvironmentAndReplay:
             if environments.frame_stack != before.frame_stack and not self._spaces_only:
                 raise UserError(
                     f"this agent stores observations of {before.frame_stack} stacked images, "
-                    f"but those of the environment have {environments.frame_stack}"
+                    f"but the environment stacks {environments.frame_stack}"
                 )
             trainer.set_environments(environments)
             if self._spaces_only:
@@ -70,23 +71,23 @@ class EnvironmentAndReplay:
         self._source = source
         before.close()
 
-    def make_env(self, **kwargs: Any) -> gymnasium.Env[Any, Any]:
-        """A fresh environment of the kind that this agent trains in."""
+    def make_env(self, **kwargs: object) -> gymnasium.Env:
+        """Make a new environment like the one that this agent trains in."""
         self._require_source()
         return self._source.require_new(self._source.make(**kwargs), self._trainer.environments.envs)
 
     def save_replay_buffer(self, path: str | Path) -> Path:
-        """Write the replay buffer to one file of arrays (`.zip` is added); `load_replay_buffer` reads it."""
+        """Write the replay buffer to a zip file of arrays (`.zip` is appended); `load_replay_buffer` reads it."""
         self._require_environments()
         file = zip_path(path)
         write_replay(file, self._trainer)
         return file
 
     def load_replay_buffer(self, path: str | Path) -> None:
-        """Learn from what `save_replay_buffer` wrote instead of what the buffer holds now.
+        """Replace the replay buffer by one that `save_replay_buffer` wrote.
 
-        The environments must have the same spaces and be as many. A loaded agent then has no need to wait until its
-        buffer is filled again; a fresh one still takes its `learning_starts` steps first.
+        The spaces and the number of environments must be the same. A loaded agent then learns without waiting for its
+        buffer to fill again; a new agent still takes `learning_starts` steps first.
         """
         self._require_environments()
         trainer = self._trainer
@@ -106,18 +107,18 @@ class EnvironmentAndReplay:
         self._spaces_only = False
 
     def _require_source(self) -> None:
-        """Raise if no environment can be made: it was an object, or nobody said that its modules can be trusted."""
+        """Raise if no environment can be made: it was given as an object, or its modules are not trusted."""
         if not self._source.repeatable:
             raise UserError(
                 "this agent was made with an environment object, which cannot be made a second time; pass another "
-                "one of its kind with env= (on the command line --env ID), for evaluations with eval_env="
+                "such environment with env= (on the command line --env ID), for evaluations with eval_env="
             )
         if self._not_trusted is not None:
             require_trust(self._source, self._not_trusted)
 
 
 def replay_for(settings: Settings, environments: Environments, capacity: int | None = None) -> Replay:
-    """An empty replay buffer for what an agent sees and does, by default as large as its settings say."""
+    """An empty replay buffer for an agent's spaces, by default of size `settings.buffer_size`."""
     return make_replay(
         settings.buffer_size if capacity is None else capacity,
         environments.count,
@@ -130,6 +131,6 @@ def replay_for(settings: Settings, environments: Environments, capacity: int | N
 
 
 def zip_path(path: str | Path) -> Path:
-    """The path, with the suffix `.zip` if it has another one or none."""
+    """The path with `.zip` appended unless it already has this suffix."""
     path = Path(path)
     return path if path.suffix == ".zip" else path.with_name(path.name + ".zip")

@@ -1,4 +1,4 @@
-"""A trained agent in use: what is known of it, its actions, and the files that hold it."""
+"""A trained agent in use: its properties, its actions, and saving and exporting it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from adaqn.training.trainer import Trainer
 
 
 class TrainedPolicy(EnvironmentAndReplay):
-    """What the public classes offer beside learning: members, predictions, files."""
+    """The methods of the public classes for using a trained agent: members, predictions, files."""
 
     algo: ClassVar[str]
     seed: int
@@ -37,7 +37,7 @@ class TrainedPolicy(EnvironmentAndReplay):
 
     @property
     def num_timesteps(self) -> int:
-        """Environment steps taken."""
+        """Number of environment steps taken."""
         return self._trainer.clock.step
 
     @property
@@ -47,26 +47,26 @@ class TrainedPolicy(EnvironmentAndReplay):
 
     @property
     def space(self) -> SearchSpace | None:
-        """The space that members move through or are drawn from; SEARL and searches have one even if none is given."""
+        """The search space of the members; SEARL, RandomSearch and DEHB always have one."""
         return self._population.space
 
     @property
     def trainer(self) -> Trainer:
-        """The loop and all that it carries."""
+        """The training loop with its state: agent, environments, replay buffer, clock."""
         return self._trainer
 
     def predict(
         self,
         observation: np.ndarray,
         state: None = None,
-        episode_start: Any = None,
+        episode_start: object = None,
         deterministic: bool = False,
     ) -> tuple[Any, None]:
-        """The action for one observation or a batch of them, and None where SB3 has a hidden state.
+        """Return the action for one observation or a batch of them, and None in place of SB3's hidden state.
 
-        The target member acts. `deterministic=False` explores as training does at its current step; it uses a
-        generator of its own, so that predicting does not change training. `state` and `episode_start` are there
-        for callers that know SB3's policies with a memory; there is none here.
+        The target member acts. `deterministic=False` explores as training does at its current step, with a separate
+        random generator, so that predicting does not change training. `state` and `episode_start` exist for
+        compatibility with SB3's recurrent policies and are ignored.
         """
         del state, episode_start
         shape = self.observation_space.shape
@@ -74,7 +74,7 @@ class TrainedPolicy(EnvironmentAndReplay):
             observation = array_of(observation)
             single = observation.shape == shape
             if not single and observation.shape[1:] != shape:
-                raise UserError(f"observations have the shape {shape}, but got {observation.shape}")
+                raise UserError(f"observations must have the shape {shape}, but got {observation.shape}")
             batch = observation_of(
                 observation[None] if single else observation, observation_dtype(self.observation_space)
             )
@@ -89,9 +89,9 @@ class TrainedPolicy(EnvironmentAndReplay):
         return (actions[0] if single else actions), None
 
     def save(self, path: str | Path, *, force: bool = False) -> Path:
-        """Write the agent to one file (`.zip` is added), without its replay buffer; `load` reads it.
+        """Write the agent to a zip file (`.zip` is appended), without its replay buffer; `load` reads it.
 
-        An agent that was saved there before is replaced; any other file only with `force`.
+        A previously saved agent is replaced; any other existing file only with `force`.
         """
         file = zip_path(path)
         if not force:
@@ -111,9 +111,9 @@ class TrainedPolicy(EnvironmentAndReplay):
         return file
 
     def export(self, path: str | Path, *, force: bool = False) -> Path:
-        """Write the policy alone to one file (`.npz` is added), which `adaqn.exported_policy` runs without JAX.
+        """Write only the policy to a file (`.npz` is appended), which `adaqn.exported_policy` runs without JAX.
 
-        A policy that was exported there before is replaced; any other file only with `force`.
+        A previously exported policy is replaced; any other existing file only with `force`.
         """
         file = policy_path(path)
         if not force:

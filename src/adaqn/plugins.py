@@ -1,7 +1,7 @@
-"""What is found by its name: modules in a folder, what other packages add by entry points, and presets.
+"""Lookup by name: plug-in modules in a folder, plug-ins of other packages through entry points, and presets.
 
-A package of somebody else adds a plug-in in its `pyproject.toml`, with the module or object that a file of ours
-would be:
+A third-party package adds a plug-in in its `pyproject.toml`; the entry point refers to a module or object with the
+same interface as a built-in plug-in module:
 
     [project.entry-points."adaqn.selection"]
     median = "their_package.median"
@@ -28,22 +28,22 @@ from adaqn.files import read_yaml, yaml_value
 class PluginFolder:
     """The plug-ins of one kind."""
 
-    kind: str  # what a user calls them, for the error message
-    package: str  # the package whose modules they are
-    entry_points: str  # the group of entry points that adds to them
+    kind: str  # user-facing name, for error messages
+    package: str  # package that contains the built-in plug-in modules
+    entry_points: str  # entry-point group of third-party plug-ins
 
     def names(self) -> list[str]:
-        """All names, sorted; nothing is imported for them."""
+        """All names, sorted, without importing any plug-in."""
         return sorted({*_modules(self.package), *_added(self.entry_points)})
 
     def require(self, name: object) -> str:
-        """The name, if there is a plug-in of it."""
+        """The name, if a plug-in has it."""
         if name not in self.names():
             raise unknown_name(self.kind, name, self.names())
         return str(name)
 
     def load(self, name: str) -> Any:
-        """The plug-in with this name: a module, or what the entry point refers to."""
+        """The plug-in with this name: a module, or the object that its entry point refers to."""
         self.require(name)
         if name in _modules(self.package):
             return importlib.import_module(f"{self.package}.{name}")
@@ -52,9 +52,9 @@ class PluginFolder:
 
 @dataclass(frozen=True)
 class PresetFolder:
-    """The YAML files of one kind that come with the package. A user's own file is given by its path instead."""
+    """The YAML presets of one kind that ship with the package. Users' own files are given by path instead."""
 
-    kind: str  # what a user calls them, for the error message
+    kind: str  # user-facing name, for error messages
     path: tuple[str, ...]  # within the package
 
     def names(self) -> list[str]:
@@ -63,13 +63,13 @@ class PresetFolder:
         return sorted(name.removesuffix(".yaml") for name in files if name.endswith(".yaml"))
 
     def read(self, name: str) -> Any:
-        """What the preset with this name holds."""
+        """The content of the preset with this name."""
         if name not in self.names():
             raise unknown_name(self.kind, name, self.names())
         return yaml_value(f"the {self.kind} {name}", (self._folder() / f"{name}.yaml").read_text(encoding="utf-8"))
 
     def read_given(self, name_or_path: str | Path) -> Any:
-        """What a file holds or, if there is no such file, the preset with this name."""
+        """The content of the file at this path or, if there is none, of the preset with this name."""
         path = Path(name_or_path)
         if os.path.isfile(path):  # `Path.is_file` raises for a name that is too long
             return read_yaml(path)
@@ -105,7 +105,7 @@ def _load(kind: str, group: str, name: str) -> Any:
 
 
 def forget_plugins() -> None:
-    """Look for plug-ins again, after a package was installed in the running process."""
+    """Clear the caches, so that packages installed in the running process are found."""
     _modules.cache_clear()
     _added.cache_clear()
     _load.cache_clear()

@@ -1,4 +1,4 @@
-"""Standard output that never ends a run: what a terminal cannot show is spelt out, what nobody reads is dropped."""
+"""Standard output that never fails a run: unencodable characters are replaced, and output to a lost stream dropped."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ import warnings
 from collections.abc import Callable
 from typing import Any, TextIO
 
-# What the console shows beyond ASCII, for terminals that know nothing else.
+# ASCII replacements for terminals that cannot show the other characters of our output.
 _SPELT = {"±": "+/-", "…": "...", "ε": "eps", "γ": "gamma", "×": "x", "–": "-", "−": "-", "→": "->"}
 
 
 class SteadyOutput:
-    """Standard output, as far as it can be written; the first failure is a warning, and then it is left alone."""
+    """Standard output that warns at the first failed write and then drops all further output."""
 
     def __init__(self) -> None:
         self._lost: TextIO | None = None  # the stream that failed
 
     def write(self, text: str) -> int:
-        """Write what the stream's encoding has, and other characters as well as it can."""
+        """Write the text, with replacements for characters that the stream's encoding lacks."""
         self._attempt(lambda stream: stream.write(fitting(text, stream)))
         return len(text)
 
     def flush(self) -> None:
-        """Hand on what was written."""
+        """Flush the stream."""
         self._attempt(lambda stream: stream.flush())
 
     def isatty(self) -> bool:
-        """Whether somebody may be looking."""
+        """Whether standard output is a terminal that can be written to."""
         stream = _unproxied()
         try:
             return stream is not None and stream is not self._lost and stream.isatty()
@@ -53,7 +53,7 @@ class SteadyOutput:
             return
         try:
             act(stream)
-        except (OSError, ValueError) as error:  # ValueError: closed by somebody
+        except (OSError, ValueError) as error:  # ValueError: the stream is closed
             self._lost = stream
             reason = getattr(error, "strerror", None) or error
             warnings.warn(
@@ -63,12 +63,12 @@ class SteadyOutput:
             )
 
 
-STEADY: Any = SteadyOutput()  # a file to all who write text to one
+STEADY: Any = SteadyOutput()  # typed Any so that it can be passed as a text file
 
 
 def say(text: str) -> None:
     """Print a line about a run, if standard output can be written."""
-    # A live line on the terminal takes the place of sys.stdout meanwhile, to keep such lines above it.
+    # A live progress line replaces sys.stdout with a proxy that prints such lines above it.
     if hasattr(sys.stdout, "rich_proxied_file"):
         print(text)
     else:
@@ -81,11 +81,11 @@ def complain(text: str) -> None:
         if sys.stderr is not None:
             print(text, file=sys.stderr, flush=True)
     except (OSError, ValueError):
-        pass  # there is nobody left to tell
+        pass  # no stream is left to report it on
 
 
 def fitting(text: str, stream: object = None) -> str:
-    """The text in the characters that a stream can encode, by default standard output."""
+    """The text with characters that the stream, by default standard output, cannot encode replaced."""
     encoding = getattr(sys.stdout if stream is None else stream, "encoding", None) or "utf-8"
     try:
         text.encode(encoding)
@@ -97,24 +97,24 @@ def fitting(text: str, stream: object = None) -> str:
 
 
 def occupy_closed_streams() -> None:
-    """Open the null device where a standard stream is closed.
+    """Open the null device in place of each closed standard stream.
 
-    The next file that is opened would take its number, and get what libraries print to it.
+    Otherwise the next opened file would get its descriptor, and receive what libraries print to that stream.
     """
     for number in (0, 1, 2):
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # the lowest free number, which is this one
-    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115 (open as long as the process is)
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest free descriptor, which is `number`
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115 (stays open until the process ends)
     sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
 
 
 def settle_output() -> OSError | None:
-    """Write what standard output still holds back; the answer is why that failed.
+    """Flush standard output; returns the error if that failed.
 
-    After a failure the rest goes to the null device: the interpreter would try again when it exits, and change the
-    exit status.
+    After a failure standard output is redirected to the null device: otherwise the interpreter would flush again at
+    exit, and change the exit status.
     """
     try:
         sys.stdout.flush()
@@ -129,5 +129,5 @@ def settle_output() -> OSError | None:
 
 
 def _unproxied() -> TextIO | None:
-    """Standard output itself, also while a live line has taken its place."""
+    """Standard output itself, also while a live progress line has replaced it with a proxy."""
     return getattr(sys.stdout, "rich_proxied_file", sys.stdout)

@@ -1,16 +1,16 @@
-"""What each public class can be given, for editors and for `help`: the settings of its algorithm with their types.
+"""The arguments of each public class, for editors and `help`: the settings of its algorithm with their types.
 
-An editor reads the typed dictionaries, and `inspect.signature` the defaults from the settings classes themselves; a
-test holds the two together.
+Editors read the typed dictionaries; `inspect.signature` reads types and defaults from the settings classes. A test
+checks that the two agree.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import TypedDict
 
 from adaqn.agents.core.population import Scheduled
 from adaqn.agents.registry import Algorithm
@@ -18,23 +18,23 @@ from adaqn.space import SearchSpace
 
 
 class RunArguments(TypedDict, total=False):
-    """What every class takes beside the environment and the members."""
+    """Arguments of every class besides the environment and the members."""
 
-    space: SearchSpace | str | Mapping[str, Any] | None
-    schedule: Sequence[Scheduled | Mapping[str, Any]] | str | Path | None
+    space: SearchSpace | str | Mapping[str, object] | None
+    schedule: Sequence[Scheduled | Mapping[str, object]] | str | Path | None
     base: str | None
     seed: int
     n_envs: int
-    env_kwargs: Mapping[str, Any] | None
-    wrappers: Sequence[Any]
+    env_kwargs: Mapping[str, object] | None
+    wrappers: Sequence[object]
     imports: Sequence[str]
 
 
 class OneKindArguments(TypedDict, total=False):
-    """Hyperparameters in Stable-Baselines3's words, for the classes with one kind of member."""
+    """Hyperparameters under Stable-Baselines3's names, for the classes whose members are all equal."""
 
     learning_rate: float | None
-    policy_kwargs: Mapping[str, Any] | None
+    policy_kwargs: Mapping[str, object] | None
 
 
 class EvolutionArguments(TypedDict, total=False):
@@ -85,7 +85,7 @@ class DQNArguments(RunArguments, PlainDQNArguments, SelectionArguments, total=Fa
 
 
 class OneDQNArguments(DQNArguments, OneKindArguments, total=False):
-    """What `DQN` takes."""
+    """The arguments of `DQN`."""
 
 
 class ActorArguments(CommonArguments, total=False):
@@ -109,7 +109,7 @@ class SACArguments(RunArguments, ActorArguments, SelectionArguments, total=False
 
 
 class OneSACArguments(SACArguments, OneKindArguments, total=False):
-    """What `SAC` takes."""
+    """The arguments of `SAC`."""
 
 
 class TD3Arguments(RunArguments, ActorArguments, SelectionArguments, total=False):
@@ -121,7 +121,7 @@ class TD3Arguments(RunArguments, ActorArguments, SelectionArguments, total=False
 
 
 class OneTD3Arguments(TD3Arguments, OneKindArguments, total=False):
-    """What `TD3` takes."""
+    """The arguments of `TD3`."""
 
 
 class SEARLArguments(RunArguments, CommonArguments, EvolutionArguments, total=False):
@@ -151,8 +151,8 @@ class DEHBArguments(TrialArguments, total=False):
     eta: int
 
 
-def signature_of(init: Any, algorithm: Algorithm) -> inspect.Signature:
-    """The signature of a class: that of `Model.__init__` with the algorithm's settings in place of `**settings`."""
+def signature_of(init: Callable[..., object], algorithm: Algorithm) -> inspect.Signature:
+    """The signature of a class: `Model.__init__` with the algorithm's settings in place of `**settings`."""
     own = [p for p in inspect.signature(init).parameters.values() if p.kind is not p.VAR_KEYWORD][1:]  # without self
     settings = [
         inspect.Parameter(

@@ -1,7 +1,7 @@
-"""Named arrays and JSON in one file: written atomically, read without pickle.
+"""Named arrays and JSON in one file, written atomically and read without pickle.
 
-The file is a zip of `.npy` arrays and a `meta.json` that names them with their checksums. One from elsewhere can be
-refused; it cannot execute anything.
+The file is a zip of `.npy` arrays and a `meta.json` that lists them with their checksums. An untrusted file can be
+rejected, but it cannot execute anything.
 """
 
 from __future__ import annotations
@@ -26,35 +26,35 @@ FORMAT = "adaqn"
 VERSION = 1
 
 _META = "meta.json"
-_LARGEST_META = 1 << 26  # bytes; a run has some kilobytes of it
+_LARGEST_META = 1 << 26  # bytes; that of a run has a few kilobytes
 _NPY_HEADERS = {
     (1, 0): np.lib.format.read_array_header_1_0,
     (2, 0): np.lib.format.read_array_header_2_0,
 }
-# All that the standard library and NumPy raise for bytes that are not what they should be.
+# All exceptions that the standard library and NumPy raise for invalid bytes.
 _ZIP_DAMAGE = (zipfile.BadZipFile, EOFError, KeyError, ValueError, RuntimeError, struct.error, OSError)
 _NPY_DAMAGE = (ValueError, TypeError, SyntaxError, tokenize.TokenError, RecursionError, MemoryError)
 
 
 class Snapshot(NamedTuple):
-    """Something savable: named arrays, and the rest as JSON."""
+    """A state to save: named arrays, and the rest as JSON."""
 
     arrays: dict[str, np.ndarray]
     meta: Json
 
 
 def write_snapshot(path: Path, snapshot: Snapshot, kind: str) -> str:
-    """Write one file atomically; the answer is a digest of all that it holds."""
+    """Write one file atomically; returns a digest of its content."""
     for name, array in snapshot.arrays.items():
         if _refused(array.dtype):
             raise CheckpointError(
-                f"cannot write {path}: array {name!r} has dtype {array.dtype}, allowed are numbers and text"
+                f"cannot write {path}: array {name!r} has dtype {array.dtype}, but only numbers and text are allowed"
             )
     index: list[dict[str, str]] = []
     with replacing(path) as file, zipfile.ZipFile(file, "w") as archive:
         for number, (name, array) in enumerate(snapshot.arrays.items()):
             entry = f"arrays/{number:05d}.npy"
-            # An entry beyond 2 GiB has another zip header, which is written before its content.
+            # An entry beyond 2 GiB needs another zip header, which is written before its content.
             with archive.open(_zip_info(entry), "w", force_zip64=array.nbytes > 1 << 30) as raw:
                 sink = _HashedFile(raw)
                 np.lib.format.write_array(sink, np.asarray(array, order="C"), allow_pickle=False)  # type: ignore[arg-type]
@@ -66,22 +66,22 @@ def write_snapshot(path: Path, snapshot: Snapshot, kind: str) -> str:
 
 
 def read_snapshot(path: Path, kind: str) -> Snapshot:
-    """What `write_snapshot` wrote, or a CheckpointError that says what is wrong with the file."""
+    """Read a file written by `write_snapshot`, or raise a CheckpointError that says what is wrong with it."""
     with reading(path, kind) as stored:
         return Snapshot(stored.arrays(), stored.meta)
 
 
 class StoredSnapshot(NamedTuple):
-    """A file of which only the JSON was read so far."""
+    """A file of which only the JSON has been read so far."""
 
     meta: Json
-    nbytes: int  # of all arrays together
+    nbytes: int  # total size of all arrays
     arrays: Callable[[], dict[str, np.ndarray]]
 
 
 @contextlib.contextmanager
 def reading(path: Path, kind: str) -> Iterator[StoredSnapshot]:
-    """A snapshot whose size and metadata can be checked before its arrays are read."""
+    """Open a snapshot, so that its size and metadata can be checked before its arrays are read."""
     with opened(path) as archive:
         head, _ = read_head(archive, path, kind)
         nbytes = sum(info.file_size for info in archive.infolist() if info.filename != _META)
@@ -89,8 +89,8 @@ def reading(path: Path, kind: str) -> Iterator[StoredSnapshot]:
 
 
 def require_plausible_size(what: str, nbytes: int, parameters: int) -> None:
-    """Refuse arrays that are larger or smaller than networks with so many bytes of parameters can have."""
-    # Online and target networks, and at most three numbers for each parameter in an optimizer.
+    """Raise if the size of the arrays is impossible for networks with this many bytes of parameters."""
+    # Online and target networks, and at most three numbers per parameter in an optimizer.
     largest = 16 * parameters + (1 << 20)
     if not parameters <= nbytes <= largest:
         raise CheckpointError(
@@ -99,7 +99,7 @@ def require_plausible_size(what: str, nbytes: int, parameters: int) -> None:
 
 
 def require_replaceable(path: Path, kind: str, what: str = "") -> None:
-    """Raise if there is a file that is no snapshot of this kind: what somebody else wrote is not overwritten."""
+    """Raise if the file exists and is not a snapshot of this kind, so that no other file is overwritten."""
 
     def is_snapshot(path: Path) -> bool:
         try:
@@ -113,7 +113,7 @@ def require_replaceable(path: Path, kind: str, what: str = "") -> None:
 
 
 class _HashedFile:
-    """A file to write that learns the checksum of all that goes through."""
+    """A writable file that computes the checksum of everything written to it."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
@@ -125,18 +125,18 @@ class _HashedFile:
 
 
 def _zip_info(name: str) -> zipfile.ZipInfo:
-    # With the oldest date that the format knows, equal content gives equal bytes.
+    # A constant date (the oldest that zip supports), so that equal content gives equal bytes.
     return zipfile.ZipInfo(name, date_time=(1980, 1, 1, 0, 0, 0))
 
 
 def _refused(dtype: np.dtype) -> bool:
-    """Objects would need pickle; void is what `.npy` makes of types that are not NumPy's own, as bfloat16."""
+    """Whether a dtype needs pickle, or would become void in `.npy`, as non-NumPy types such as bfloat16 do."""
     return dtype.hasobject or dtype.kind == "V"
 
 
 @contextlib.contextmanager
 def opened(path: Path) -> Iterator[zipfile.ZipFile]:
-    """A zip archive to read, in which every kind of damage is a CheckpointError."""
+    """Open a zip archive; every kind of damage raises a CheckpointError."""
     try:
         with path.open("rb") as file:
             begins_as_zip = file.read(4) == b"PK\x03\x04"
@@ -145,7 +145,7 @@ def opened(path: Path) -> Iterator[zipfile.ZipFile]:
             if not zipfile.is_zipfile(file):
                 raise CheckpointError(f"{path} is truncated: the end of the archive is missing")
             with zipfile.ZipFile(file) as archive:
-                # Nothing that we write is compressed or there twice, so a file never holds more than its size.
+                # Our files have no compressed or duplicate entries, so they never unpack to more than their size.
                 if sum(info.file_size for info in archive.infolist()) > path.stat().st_size:
                     raise CheckpointError(f"{path} is not a file that adaqn wrote: it unpacks to more than its size")
                 yield archive
@@ -158,7 +158,7 @@ def opened(path: Path) -> Iterator[zipfile.ZipFile]:
 
 
 def read_head(archive: zipfile.ZipFile, path: Path, kind: str) -> tuple[Json, str]:
-    """The content of `meta.json` as far as it could be checked, and its digest."""
+    """The validated content of `meta.json`, and its digest."""
     if _META not in archive.namelist():
         raise CheckpointError(f"{path} is a zip archive, but not one that adaqn wrote: it has no {_META}")
     if (size := archive.getinfo(_META).file_size) > _LARGEST_META:
@@ -179,14 +179,14 @@ def read_head(archive: zipfile.ZipFile, path: Path, kind: str) -> tuple[Json, st
             f"{path} was written by a newer adaqn (format version {version}, this one reads up to {VERSION})"
         )
     if head.get("kind") != kind:
-        raise CheckpointError(f"{path} holds a file of kind {head.get('kind')!r}, where {kind!r} is needed")
+        raise CheckpointError(f"{path} is a file of kind {head.get('kind')!r}, but {kind!r} is needed")
     if not isinstance(head.get("meta"), dict) or not isinstance(head.get("arrays"), list):
-        raise CheckpointError(f"{path} is damaged: its index is not complete")
+        raise CheckpointError(f"{path} is damaged: its index is incomplete")
     return head, hashlib.sha256(text).hexdigest()
 
 
 def read_arrays(archive: zipfile.ZipFile, path: Path, head: Json) -> dict[str, np.ndarray]:
-    """The arrays that the head names, each checked against its checksum."""
+    """Read the arrays listed in the head, and verify their checksums."""
     arrays: dict[str, np.ndarray] = {}
     read: set[str] = set()
     for entry in head["arrays"]:
@@ -194,11 +194,11 @@ def read_arrays(archive: zipfile.ZipFile, path: Path, head: Json) -> dict[str, n
             name, file, sha256 = str(entry["name"]), str(entry["file"]), str(entry["sha256"])
             stored = archive.getinfo(file).compress_type == zipfile.ZIP_STORED
         except (KeyError, TypeError) as error:
-            raise CheckpointError(f"{path} is damaged: its index is not complete ({error})") from error
-        if not stored:  # and so no entry unpacks to more than the file has
+            raise CheckpointError(f"{path} is damaged: its index is incomplete ({error})") from error
+        if not stored:  # an uncompressed entry cannot unpack to more than the file's size
             raise CheckpointError(f"{path} is not a file that adaqn wrote: array {name!r} is compressed")
-        if file in read:  # many arrays out of one entry would be more than the file has
-            raise CheckpointError(f"{path} is damaged: {file} is named for more than one array")
+        if file in read:  # several arrays from one entry could exceed the file's size
+            raise CheckpointError(f"{path} is damaged: {file} is listed for more than one array")
         read.add(file)
         data = archive.read(file)
         if hashlib.sha256(data).hexdigest() != sha256:
@@ -213,16 +213,16 @@ def read_arrays(archive: zipfile.ZipFile, path: Path, head: Json) -> dict[str, n
 
 
 def _parse_npy(data: bytes, what: str) -> np.ndarray:
-    """An array of its own memory; `numpy.load` would trust the header's size, and allocate it."""
+    """Parse an array into new memory; `numpy.load` would allocate whatever size the header claims."""
     stream = io.BytesIO(data)
     version = np.lib.format.read_magic(stream)
     if version not in _NPY_HEADERS:
         raise ValueError(f"version {version} of .npy")
     shape, fortran_order, dtype = _NPY_HEADERS[version](stream)
     if _refused(dtype):
-        raise CheckpointError(f"{what} has dtype {dtype}, which is refused: allowed are numbers and text")
+        raise CheckpointError(f"{what} has dtype {dtype}, which is not allowed: it must be numbers or text")
     if fortran_order:
-        raise ValueError("its order is Fortran's")
+        raise ValueError("Fortran order")
     content = memoryview(data)[stream.tell() :]
     flat = np.frombuffer(content, dtype) if len(content) else np.empty(0, dtype)
     return flat.reshape(shape).copy()

@@ -1,4 +1,4 @@
-"""What a member may become: the infinite hyperparameter spaces that come with the package, and those of a user."""
+"""Search spaces of hyperparameters: those that come with the package, and user-defined ones."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from adaqn.plugins import PresetFolder
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
 
-IntegerBounds = tuple[int, int]  # both are part of the space
+IntegerBounds = tuple[int, int]  # inclusive
 FloatBounds = tuple[float, float]
 Layer = TypeVar("Layer")
 Number = TypeVar("Number", int, float)
@@ -30,14 +30,14 @@ Section = TypeVar("Section")
 
 _PRESETS = PresetFolder("search space", ("presets", "spaces"))
 
-# The hyperparameters that a space says something about; the others are fixed.
+# The hyperparameters that a space varies; all others are fixed.
 VARIED = ("activation", "optimizer", "loss", "learning_rate", "hidden", "convolutions")
 LEAST_LEARNING_RATE = 1e-12  # ConfigSpace rounds bounds to 13 places
 
 
 @dataclass(frozen=True, kw_only=True)
 class DenseLayers:
-    """How many hidden layers there may be, and how wide one may be."""
+    """Bounds on the number of hidden layers and their width."""
 
     layers: IntegerBounds = (1, 3)
     neurons: IntegerBounds = (25, 200)
@@ -48,7 +48,7 @@ class DenseLayers:
 
 @dataclass(frozen=True, kw_only=True)
 class ConvolutionLayers:
-    """How many convolutions there may be, and what one may be like."""
+    """Bounds on the number of convolutions and on their channels, kernel and stride."""
 
     layers: IntegerBounds = (1, 3)
     channels: IntegerBounds = (16, 64)
@@ -61,19 +61,19 @@ class ConvolutionLayers:
 
 @dataclass(frozen=True, kw_only=True)
 class SearchSpace:
-    """What a member may become. Wherever a list or two bounds are expected, one value holds it there.
+    """A search space. Wherever a list or two bounds are expected, a single value fixes that hyperparameter.
 
-    The paper's table has one number for all layers, so members that are drawn from the space have layers that are
-    all alike. A member that was written by hand may have different ones: then each layer must be within the bounds.
+    The paper's table has one number for all layers, so the layers of a sampled member are all equal. A member given by
+    the user may have different layers: then each of them must be within the bounds.
     """
 
     activation: tuple[str, ...] = ACTIVATIONS
     optimizer: tuple[str, ...] = OPTIMIZERS
     loss: tuple[str, ...] = LOSSES
-    learning_rate: FloatBounds = (1e-5, 1e-2)  # drawn uniformly in log space
+    learning_rate: FloatBounds = (1e-5, 1e-2)  # sampled log-uniformly
     hidden: DenseLayers = field(default_factory=DenseLayers)
     convolutions: ConvolutionLayers | None = None  # None: no convolutions
-    fixed: Hyperparameters = field(default_factory=Hyperparameters)  # where what is not varied comes from
+    fixed: Hyperparameters = field(default_factory=Hyperparameters)  # values of the hyperparameters that are not varied
 
     def __post_init__(self) -> None:
         set_field = lambda name, value: object.__setattr__(self, name, value)  # noqa: E731 (frozen)
@@ -87,20 +87,20 @@ class SearchSpace:
         set_field("fixed", _fixed(self.fixed))
         if self.fixed.optimizer_options and len(self.optimizer) > 1:
             raise UserError(
-                "optimizer_options can be fixed only where the search space has one optimizer, "
-                f"because others may not have them, but it has {len(self.optimizer)}"
+                "optimizer_options can be fixed only if the search space has a single optimizer, "
+                f"because other optimizers may not have them, but it has {len(self.optimizer)}"
             )
 
     @classmethod
     def named(cls, name: str) -> SearchSpace:
-        """The space that comes with the package under this name."""
+        """The built-in space with this name."""
         return cls.from_dict(_PRESETS.read(name))
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> SearchSpace:
-        """The inverse of `to_dict`. What is left out is as in the named space `base`, or else has its default."""
+        """The inverse of `to_dict`; omitted entries come from the named space `base`, if given, else the defaults."""
         if not isinstance(values, Mapping):
-            raise UserError(f"a search space is a mapping of names to what is allowed, but got {values!r}")
+            raise UserError(f"a search space must be a mapping of names to allowed values, but got {values!r}")
         names = [*_field_names(cls), "base"]
         for name in values:
             if name not in names:
@@ -115,7 +115,7 @@ class SearchSpace:
         return cls(**entries)
 
     def to_dict(self) -> Json:
-        """Plain values for YAML and JSON, without what is not set."""
+        """Plain values for YAML and JSON, without unset entries."""
         result: Json = {
             "activation": list(self.activation),
             "optimizer": list(self.optimizer),
@@ -131,8 +131,8 @@ class SearchSpace:
 
     @cached_property
     def configuration_space(self) -> ConfigurationSpace:
-        """The space for ConfigSpace and the tools built on it; what can have one value only is left out."""
-        # Imported here because it brings SciPy, which takes more than a second.
+        """The space for ConfigSpace and tools built on it, without hyperparameters that have a single value."""
+        # Imported here because it imports SciPy, which takes more than a second.
         from ConfigSpace import CategoricalHyperparameter, ConfigurationSpace, GreaterThanCondition
         from ConfigSpace import UniformFloatHyperparameter as Float
         from ConfigSpace import UniformIntegerHyperparameter as Integer
@@ -158,7 +158,7 @@ class SearchSpace:
         return space
 
     def largest(self) -> Hyperparameters:
-        """The member with the most parameters: many units, and few convolutions that make the image smaller."""
+        """The member with the most parameters: the most units, and the fewest convolutions that shrink the image."""
         convolutions: tuple[Convolution, ...] = ()
         if (of := self.convolutions) is not None:
             convolutions = (Convolution(of.channels[1], of.kernel[1], of.stride[0]),) * of.layers[0]
@@ -173,15 +173,15 @@ class SearchSpace:
 
     @property
     def dimensions(self) -> int:
-        """The number of coordinates of a point of the unit cube: all that can have more than one value."""
+        """The dimension of the unit cube: the number of hyperparameters with more than one value."""
         return len(self.configuration_space)
 
     def from_unit(self, point: np.ndarray) -> Hyperparameters:
         """The member at a point of the unit cube, with coordinates in the order of `configuration_space`. [D]
 
-        The interval of a coordinate is cut into parts of equal length, one for each value: ConfigSpace itself rounds,
-        which would leave the lowest and the highest number half a part each. Where a member has no layers at all,
-        the coordinates of what its layers are like have no effect.
+        The interval of a discrete coordinate is divided into equal parts, one per value: ConfigSpace itself rounds, so
+        the lowest and the highest value would get only half a part each. If a member has no layers, the coordinates of
+        its layers' properties have no effect.
         """
         point = np.asarray(point, np.float64)
         if point.shape != (self.dimensions,) or not ((point >= 0.0) & (point <= 1.0)).all():
@@ -191,18 +191,18 @@ class SearchSpace:
             if math.isfinite(hyperparameter.size):
                 parts = int(hyperparameter.size)
                 part = min(int(coordinate * parts), parts - 1)
-                # ConfigSpace's vectors hold the place of a categorical in its list, and numbers scaled to [0, 1].
+                # In ConfigSpace's vectors a categorical is an index into its list, and numbers are scaled to [0, 1].
                 categorical = hyperparameter.name in ("activation", "optimizer", "loss")
                 coordinate = float(part) if categorical else part / (parts - 1)
             values[hyperparameter.name] = hyperparameter.to_value(coordinate)
         return self._member(values)
 
     def sample(self, rng: np.random.Generator) -> Hyperparameters:
-        """A member drawn uniformly, its learning rate in log space."""
+        """Sample a member uniformly, its learning rate log-uniformly."""
         return self.from_unit(rng.random(self.dimensions))
 
     def contains(self, member: Hyperparameters) -> bool:
-        """Whether all that the space varies is within it; what it does not vary may be anything."""
+        """Whether the member is in the space; hyperparameters that the space does not vary are ignored."""
         return (
             member.activation in self.activation
             and member.optimizer in self.optimizer
@@ -211,10 +211,10 @@ class SearchSpace:
         )
 
     def clip(self, member: Hyperparameters) -> Hyperparameters:
-        """The member with its numbers moved to their nearest bounds.
+        """The member with its numbers clipped to their bounds.
 
-        Layers beyond the upper bound go, the last ones first; missing ones are like the last one, or else as small
-        as they may be. There is no nearest name: one that the space does not have is an error.
+        Surplus layers are removed from the end; missing ones are copies of the last layer, or the smallest possible if
+        there is none. Names cannot be clipped: one that is not in the space is an error.
         """
         for name in ("activation", "optimizer", "loss"):
             if getattr(member, name) not in getattr(self, name):
@@ -238,7 +238,7 @@ class SearchSpace:
         )
 
     def _member(self, values: Mapping[str, Any]) -> Hyperparameters:
-        """The member with these values by ConfigSpace's names; what is held at one value may be missing."""
+        """The member with these values by ConfigSpace's names; those with a single possible value may be missing."""
 
         def value(name: str, allowed: Sequence[Any]) -> Any:
             return values.get(name, allowed[0])
@@ -260,7 +260,7 @@ class SearchSpace:
 
 
 def space_from(given: SearchSpace | Mapping[str, Any] | str | Path) -> SearchSpace:
-    """A space given as itself, by its name, as a YAML file, or as plain values."""
+    """Convert a space, its name, a YAML file, or plain values to a space."""
     if isinstance(given, SearchSpace):
         return given
     if not isinstance(given, str | Path):
@@ -269,12 +269,12 @@ def space_from(given: SearchSpace | Mapping[str, Any] | str | Path) -> SearchSpa
 
 
 def default_space(observation_shape: tuple[int, ...]) -> SearchSpace:
-    """The named space that fits observations of this shape: images have three dimensions."""
+    """The built-in space for observations of this shape: images have three dimensions."""
     return SearchSpace.named("images" if len(observation_shape) == 3 else "vectors")
 
 
 def named_spaces() -> list[str]:
-    """The names of the spaces that come with the package."""
+    """The names of the built-in spaces."""
     return _PRESETS.names()
 
 
@@ -286,7 +286,7 @@ def _names(kind: str, given: object, allowed: Sequence[str]) -> tuple[str, ...]:
         if name not in allowed:
             raise unknown_name(kind, name, allowed)
         if names.count(name) > 1:
-            raise UserError(f"every {kind} in a search space is named once, but {name!r} is there twice")
+            raise UserError(f"every {kind} in a search space must be listed once, but {name!r} is listed twice")
     return tuple(names)
 
 
@@ -327,7 +327,7 @@ def _fixed(given: object) -> Hyperparameters:
     if isinstance(given, Mapping):
         for name in given:
             if name in VARIED:
-                raise UserError(f"{name} cannot be fixed, because the space says what it may be: give one value there")
+                raise UserError(f"{name} cannot be fixed, because the space varies it: give it a single value there")
         given = Hyperparameters.from_dict(given)
     if not isinstance(given, Hyperparameters):
         raise UserError(f"fixed in a search space must be a mapping of hyperparameters, but got {given!r}")

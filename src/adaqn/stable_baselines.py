@@ -1,4 +1,4 @@
-"""Arguments of Stable-Baselines3's classes: taken where they mean something here, else told what to write instead."""
+"""Arguments of Stable-Baselines3's classes: accepted if they apply here, else refused with what to write instead."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from adaqn.hyperparameters import ACTIVATIONS, Hyperparameters
 
 _POLICIES = ("MlpPolicy", "CnnPolicy", "MultiInputPolicy")
 
-# What to write instead; `{given}` is the value that was passed.
+# The alternative to each argument; `{given}` is the value that was passed.
 _INSTEAD = {
     "verbose": "pass progress_bar=True to learn, or console=True, which shows more",
     "tensorboard_log": "pass run_dir={given} to learn, which writes its tensorboard/ there",
-    "device": "JAX chooses the device; the environment variable JAX_PLATFORMS=cpu or cuda decides otherwise",
+    "device": "JAX chooses the device; set the environment variable JAX_PLATFORMS to cpu or cuda to override it",
     "exploration_fraction": "ε decays over a number of steps; for {given} of 100_000 steps, write "
     "exploration_steps=int({given} * 100_000)",
     "optimize_memory_usage": "leave it out, because images are stored once per frame anyway",
@@ -31,7 +31,7 @@ _INSTEAD = {
     "supported_action_spaces": "leave it out; the algorithm checks the action space",
     "_init_setup_model": "leave it out; a model is always ready to learn",
 }
-# The same for arguments that only one of the families has.
+# The same for arguments that only some algorithms have.
 _INSTEAD_UNLESS_SETTING = {
     "action_noise": "leave it out; DQN explores with exploration_initial_eps=, SAC by its entropy, see ent_coef=",
     "tau": "leave it out; the target network is replaced as a whole every target_update_interval steps",
@@ -39,11 +39,11 @@ _INSTEAD_UNLESS_SETTING = {
     "ent_coef": "leave it out; only the SAC family has an entropy coefficient",
     "target_entropy": "leave it out; only the SAC family has an entropy coefficient",
 }
-_ACTIVATION_ALIASES = {"hardswish": "hard_silu", "swish": "silu"}  # torch's names that differ by more than case
+_ACTIVATION_ALIASES = {"hardswish": "hard_silu", "swish": "silu"}  # PyTorch's names that differ in more than case
 
 
-def refuse_policy_name(name: str, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> None:
-    """Point out that there is no policy argument, as in `DQN("MlpPolicy", "CartPole-v1")`."""
+def refuse_policy_name(name: str, arguments: Sequence[object], keywords: Mapping[str, object]) -> None:
+    """Raise if a policy is given, as in `DQN("MlpPolicy", "CartPole-v1")`."""
     positional = bool(arguments) and isinstance(arguments[0], str) and arguments[0] in _POLICIES
     if not positional and "policy" not in keywords:
         return
@@ -51,18 +51,18 @@ def refuse_policy_name(name: str, arguments: Sequence[Any], keywords: Mapping[st
     env = keywords.get("env", rest[0] if rest else None)
     shown = repr(env) if isinstance(env, str) else "env"
     raise UserError(
-        f"{name} has no policy argument: write {name}({shown}); networks follow from the observations, "
-        "and members= says which layers they have"
+        f"{name} has no policy argument: write {name}({shown}); the kind of network follows from the observations, "
+        "and members= sets its layers"
     )
 
 
-def refuse_foreign(name: str, algorithm: Algorithm, settings: Mapping[str, Any]) -> None:
-    """Raise for an argument that Stable-Baselines3 has and this algorithm has not, or that means something else."""
+def refuse_foreign(name: str, algorithm: Algorithm, settings: Mapping[str, object]) -> None:
+    """Raise for an argument of Stable-Baselines3 that this algorithm lacks or interprets differently."""
     known = algorithm.settings.__dataclass_fields__
     for argument, given in settings.items():
         instead = _INSTEAD.get(argument)
         if argument == "exploration_fraction" and "exploration_steps" not in known:
-            instead = "leave it out; this algorithm does not explore by ε"
+            instead = "leave it out; this algorithm does not explore with ε"
         if instead is None and argument not in known:
             instead = _INSTEAD_UNLESS_SETTING.get(argument)
         if instead is not None:
@@ -70,7 +70,7 @@ def refuse_foreign(name: str, algorithm: Algorithm, settings: Mapping[str, Any])
     noise = settings.get("action_noise", 0.0)
     if not isinstance(noise, int | float):
         raise UserError(
-            "action_noise is the standard deviation of normal noise on actions in [-1, 1], but got "
+            "action_noise must be the standard deviation of normal noise on actions in [-1, 1], but got "
             f"{'None' if noise is None else type(noise).__name__}: write action_noise={0.0 if noise is None else 0.1}"
         )
     frequency = settings.get("train_freq")
@@ -84,10 +84,10 @@ def refuse_foreign(name: str, algorithm: Algorithm, settings: Mapping[str, Any])
         )
 
 
-def hyperparameters_from(name: str, algorithm: Algorithm, settings: dict[str, Any]) -> dict[str, Any]:
-    """Take `learning_rate` and `policy_kwargs` out of the settings, as changes of the one kind of member there is.
+def hyperparameters_from(name: str, algorithm: Algorithm, settings: dict[str, Any]) -> dict[str, object]:
+    """Remove `learning_rate` and `policy_kwargs` from the settings and return them as hyperparameters of the members.
 
-    As in Stable-Baselines3 they hold for SAC's actor as well, whose own settings are put in unless they are given.
+    As in Stable-Baselines3 they also apply to the actor of SAC and TD3, unless its own settings are given.
     """
     if algorithm.copies is None:
         if "policy_kwargs" in settings:
@@ -96,14 +96,14 @@ def hyperparameters_from(name: str, algorithm: Algorithm, settings: dict[str, An
                 "for example members=grid(hidden=[(64, 64), (256, 256)], activation=['relu', 'tanh'])"
             )
         return {}
-    critic: dict[str, Any] = {}
-    actor: dict[str, Any] = {}
+    critic: dict[str, object] = {}
+    actor: dict[str, object] = {}
     if (rate := settings.pop("learning_rate", None)) is not None:
         if callable(rate):
-            changing = "a learning rate that changes is not supported"
+            changing = "learning rate schedules are not supported"
             if algorithm.scheduled:
                 changing = (
-                    "one that changes is given with schedule=, a list such as "
+                    "for a learning rate schedule pass schedule=, a list such as "
                     "[{'step': 0, 'hyperparameters': {'learning_rate': 1e-3}}]"
                 )
             raise UserError(f"learning_rate must be a number, but got a function: {changing}")
@@ -122,18 +122,18 @@ def hyperparameters_from(name: str, algorithm: Algorithm, settings: dict[str, An
 
 
 def with_hyperparameters(
-    given: Population, changes: Mapping[str, Any], default: Callable[[], Hyperparameters]
+    given: Population, changes: Mapping[str, object], default: Callable[[], Hyperparameters]
 ) -> Population:
-    """A population of the default member with these changes, which is how single hyperparameters are given."""
+    """The population with the default member changed by these hyperparameters, if there are any."""
     if not changes:
         return given
     if given.members or given.schedule:
         other = "members" if given.members else "schedule"
-        raise UserError(f"{' and '.join(changes)} cannot be given beside {other}=, which has its own: put it there")
+        raise UserError(f"{' and '.join(changes)} cannot be given together with {other}=: set it there instead")
     return given._replace(members=(default().replace(**changes),))
 
 
-def _add_policy(policy: object, critic: dict[str, Any], actor: dict[str, Any]) -> None:
+def _add_policy(policy: object, critic: dict[str, object], actor: dict[str, object]) -> None:
     if not isinstance(policy, Mapping):
         raise UserError(f"policy_kwargs must be a mapping such as dict(net_arch=[64, 64]), but got {policy!r}")
     for name, value in policy.items():
@@ -158,7 +158,7 @@ def _layers(net_arch: object) -> tuple[object, object]:
 
 
 def _activation(given: object) -> str:
-    """The name of an activation, given as text, as a function or as one of torch's classes."""
+    """The name of an activation, given as a string, a function or a PyTorch class."""
     name = given if isinstance(given, str) else getattr(given, "__name__", str(given))
     plain = name.lower().replace("_", "")
     found = {activation.replace("_", ""): activation for activation in ACTIVATIONS} | _ACTIVATION_ALIASES

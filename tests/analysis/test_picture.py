@@ -159,7 +159,7 @@ def test_the_file_is_where_it_was_asked_for(tmp_path: Path) -> None:
     other = draw_run(run, tmp_path / "new" / "other.png")
     assert other == tmp_path / "new" / "other.png"
     assert png_size(other) == (width, height)
-    assert draw_run(run) == run / "picture.png"  # it is drawn anew
+    assert draw_run(run) == run / "picture.png"  # it is replaced
     with pytest.raises(UserError, match=r"unknown suffix of a picture '\.txt'.*\.png"):
         draw_run(run, tmp_path / "picture.txt")
 

@@ -167,7 +167,7 @@ def follower(*schedule: Scheduled, **settings: Any) -> DQNAgent:
 
 
 def changes(agent: DQNAgent, steps: int) -> list[tuple[int, Hyperparameters]]:
-    """When the member became another one, in a run without environments."""
+    """The steps at which the member changed, in a run without environments."""
     run, seen = agent.init(0), []
     for step in range(1, steps + 1):
         clock = Clock(step, step - 1, steps)
@@ -237,7 +237,7 @@ def replayed(folder: Path, steps: int, n_envs: int = 1) -> tuple[Scheduled, ...]
 
 
 def target_changes(run: RunData) -> list[tuple[int, Hyperparameters]]:
-    """At which recorded steps the target became another one: what it was after all that happened in a step."""
+    """The recorded steps at which the target changed, by the target after all operations of a step."""
     at_steps = {0: member_of(run.members[0]["members"][0])}
     for step, target in zip(run.selection.step.tolist(), run.selection.target.tolist(), strict=True):
         line = [line for line in run.members if line["step"] <= step][-1]

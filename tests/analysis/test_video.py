@@ -1,4 +1,4 @@
-"""Films: every frame of the episodes is in them, and what cannot be filmed is explained."""
+"""Videos: they contain every frame of the episodes, and errors explain what cannot be recorded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Box2D's bindings crash the interpreter where a warning in their import is an error, as it is in tests."""
+"""Box2D's bindings crash the interpreter if a warning during their import is an error, as it is in tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every environment suite keeps to, ours or one of another package."""
+"""The contract of every environment suite, built in or from another package."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def check_names(suite: str, module: ModuleType) -> None:
 
 
 def check_environment(name: str) -> None:
-    """The environment repeats itself from its seeds, and shows what it says that it shows."""
+    """Episodes are reproducible from their seeds, and observations are as declared."""
     first, second = recorded(name), recorded(name)
     np.testing.assert_array_equal(first, second, strict=True)
     assert len(np.unique(first, axis=0)) > 1, "something is seen to happen"
 
 
 def recorded(name: str) -> np.ndarray:
-    """Play with random actions; the answer is all observations. [STEPS + 1, ...]"""
+    """Play with random actions; returns all observations. [STEPS + 1, ...]"""
     environments, rng = Environments.make(name, 1, {}), np.random.default_rng(0)
     assert environments.name == name
     space, stack = environments.observation_space, environments.frame_stack

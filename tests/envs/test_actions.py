@@ -1,4 +1,4 @@
-"""Actions on their way from an agent to an environment: a line from [-1, 1] to the limits of the Box, never beyond."""
+"""Conversion of agents' actions: linear from [-1, 1] to the bounds of the Box, never beyond."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_every_action_is_in_the_box_the_ends_are_its_limits_and_order_is_kept(
     there = environment_actions(box, np.sort(actions, axis=0))
     assert there.dtype == dtype
     assert all(box.contains(action) for action in there)
-    # Two neighbours may exchange by rounding, but by no more than that.
+    # Rounding may swap two neighbours, but no more than that.
     slack = 4.0 * np.finfo(dtype).eps * np.maximum(np.abs(low), np.abs(high))
     assert (there[1:] >= there[:-1] - slack).all()
     ends = environment_actions(box, np.array([[-1.0], [1.0]], np.float32) * np.ones(len(sides), np.float32))

@@ -1,4 +1,4 @@
-"""Atari against its pipeline written out in Python, exact repetition, and what is said about ids and rewards."""
+"""Atari against its preprocessing written in Python, exact repetition, ids and rewards."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from adaqn.errors import UserError
 
 
 def area_weights(size: int, smaller: int) -> np.ndarray:
-    """[smaller, size] the share that each old pixel has in each new one."""
+    """[smaller, size] the weight of each old pixel in each new one."""
     edges, pixels = np.linspace(0, size, smaller + 1), np.arange(size)
     overlap = np.minimum(edges[1:, None], pixels + 1) - np.maximum(edges[:-1, None], pixels)
     return np.maximum(overlap, 0) / (size / smaller)
@@ -75,7 +75,7 @@ def random_actions(env: gymnasium.Env[Any, Any], seed: int, steps: int) -> np.nd
 
 
 def trace(env: gymnasium.Env[Any, Any], seed: int, steps: int) -> Iterator[tuple[bytes, float, bool]]:
-    """What an episode with random actions shows."""
+    """Everything observed in an episode with random actions."""
     actions = random_actions(env, seed, steps)
     yield env.reset(seed=seed)[0].tobytes(), 0.0, False
     for action in actions:
@@ -108,7 +108,7 @@ def test_it_is_the_pipeline_written_out(name: str, rom: str, seed: int) -> None:
     assert rewards == ({0, -1} if rom == "pong" else {0, 1})
     if rom == "breakout":
         assert terminated
-        assert lives == {5, 4, 3, 2, 1, 0}  # a lost life is no end
+        assert lives == {5, 4, 3, 2, 1, 0}  # losing a life does not end the episode
 
 
 def test_an_observation_is_a_stack_of_bytes_with_the_newest_last_and_zeros_first() -> None:

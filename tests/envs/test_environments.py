@@ -14,7 +14,7 @@ from adaqn.errors import EnvironmentFault, UserError
 
 
 class Scripted(gymnasium.Env[np.ndarray, Any]):
-    """Counts its steps in the observation, starting from its seed, and ends after `length` steps as told."""
+    """Observations count the steps, starting from the seed; the episode ends after `length` steps."""
 
     def __init__(
         self,
@@ -181,7 +181,7 @@ def test_an_environment_may_change_the_action_it_is_given() -> None:
     env = Clipping(action_space=spaces.Box(-1.0, 1.0, (2,), np.float64))
     environments, rng = started(env)
     given = np.array([[0.25, -0.5]], np.float32)
-    given.flags.writeable = False  # as JAX gives them
+    given.flags.writeable = False  # like arrays from JAX
     row = environments.step(given, rng)
     assert row.action.tolist() == [[0.25, -0.5]]
     assert environments.position()[0].actions.tolist() == [[0.25, -0.5]]

@@ -1,4 +1,4 @@
-"""Which spaces are accepted, and the sentences for those that are not."""
+"""Which spaces are accepted, and the error messages for those that are not."""
 
 from __future__ import annotations
 

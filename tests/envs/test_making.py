@@ -1,4 +1,4 @@
-"""Ids that cannot be made, and the sentence for each."""
+"""Ids that cannot be made, and the error message for each."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def random_actions(env: gymnasium.Env[Any, Any], seed: int, steps: int) -> np.nd
 
 
 def trace(env: gymnasium.Env[Any, Any], seed: int, steps: int = 200) -> list[Any]:
-    """What an episode with random actions shows."""
+    """Everything observed in an episode with random actions."""
     shown = [env.reset(seed=seed)[0].tobytes()]
     for action in random_actions(env, seed, steps):
         observation, reward, terminated, truncated, _ = env.step(action)
@@ -60,7 +60,7 @@ def test_it_is_the_game_of_the_package(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_seed_repeats_an_episode_in_another_object_and_after_other_episodes(name: str) -> None:
-    # With so many sticky actions, the last one of the episode before would be seen.
+    # With so many sticky actions, a leftover last action of the previous episode would show.
     env, other = (make_environment(name, {"sticky_action_prob": 0.9}) for _ in range(2))
     first = trace(env, 5)
     assert trace(env, 6) != first

@@ -1,4 +1,4 @@
-"""The tables of the probes, against hand-worked values and against what their episodes say."""
+"""The tables of the probes, against hand-worked values and against their episodes."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_tables_solve_the_bellman_equation_of_the_episodes(name: str, continuous
         best = values.max(axis=1)
         for (observation, action), seen in outcomes.items():
             targets = [r + GAMMA * (not terminated) * best[rows[following]] for r, following, terminated in seen]
-            assert len(set(targets)) == 1  # whatever is random does not matter to the value
+            assert len(set(targets)) == 1  # randomness does not affect the value
             values[rows[observation], action] = targets[0]
     np.testing.assert_allclose(values, q, rtol=1e-10, atol=1e-12)
 

@@ -1,4 +1,4 @@
-"""Exact resume: an environment restored in the midst of an episode goes on to the bit as it would have."""
+"""Exact resume: an environment restored in the middle of an episode continues bit for bit as without a restore."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_environments_stand_at_different_points_of_their_episodes() -> None:
 
 
 class Unrepeatable(gymnasium.Env[np.ndarray, Any]):
-    """Something differs from episode to episode in spite of the seed."""
+    """An environment whose episodes differ in spite of the same seed."""
 
     def __init__(self, what: str) -> None:
         self.observation_space = spaces.Box(-np.inf, np.inf, (1,), np.float32)

@@ -1,4 +1,4 @@
-"""Where environments come from: ids, functions and objects, and what is refused."""
+"""Sources of environments: ids, functions and objects, and what is rejected."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from adaqn.errors import EnvironmentFault, UserError
 
 
 class Recorded(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """Knows whether it was closed."""
+    """Records whether it was closed."""
 
     closed = False
 
@@ -67,7 +67,7 @@ def test_vector_environments_are_pointed_to_n_envs() -> None:
         Environments.make(lambda: vector, 1)  # pyright: ignore[reportArgumentType]
 
     class DummyVecEnv:
-        """As much of Stable-Baselines3's as tells it apart."""
+        """The attributes by which Stable-Baselines3's is recognised."""
 
         num_envs = 4
 

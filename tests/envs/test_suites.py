@@ -1,4 +1,4 @@
-"""The contract of the suites, for those that there are, and which ids belong to them."""
+"""The contract of the suites, for all existing ones, and which ids belong to them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What environments return is taken as it is meant, or refused: nothing is cast to another meaning."""
+"""Values from environments are converted without loss or rejected: none is silently changed by a cast."""
 
 from __future__ import annotations
 
@@ -123,5 +123,5 @@ def test_a_close_that_raises_is_a_warning() -> None:
 def test_an_empty_space_is_refused(shape: tuple[int, ...]) -> None:
     env = Camera()
     env.observation_space = spaces.Box(-1.0, 1.0, shape)
-    with pytest.raises(UserError, match="observations must have at least one number, but their shape is"):
+    with pytest.raises(UserError, match="observations must have at least one element, but their shape is"):
         Environments([env], owned=False)

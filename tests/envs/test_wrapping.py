@@ -1,4 +1,4 @@
-"""Wrappers by name: found, applied in order, written down, and a sentence for each that cannot be."""
+"""Wrappers by name: found, applied in order, written to the configuration; and an error message for invalid ones."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def test_the_first_wrapper_is_the_innermost() -> None:
         (["gymnasium.wrappers."], "is written module:Name"),
         ([":B"], "is written module:Name"),
         ([7], "a wrapper is written as .* but got 7"),
-        ([{"kwargs": {}}], "has a name and perhaps kwargs, but got"),
-        ([{"name": "a:B", "kwarg": {}}], "has a name and perhaps kwargs, but got"),
+        ([{"kwargs": {}}], "has a name and optionally kwargs, but got"),
+        ([{"name": "a:B", "kwarg": {}}], "has a name and optionally kwargs, but got"),
         ([{"name": 3}], "is written module:Name, .* but got 3"),
         ([{"name": "a:B", "kwargs": [1]}], r"must be a mapping of names to values, but got \[1\]"),
         ([lambda env: env], "cannot be found by a name when the run is resumed; .*pass env= a function"),
@@ -65,7 +65,7 @@ def test_what_is_no_wrapper_is_said_when_it_is_read(given: Any, message: str) ->
         ("nowhere:Wrapper", "there is no module 'nowhere'; install .* PYTHONPATH"),
         ("gymnasium.wrappers:FlatenObservation", "has no wrapper 'FlatenObservation'; did you mean 'FlattenObs"),
         ("math:pi", "'math:pi' is not a wrapper, but a float"),
-        ("builtins:str", "'builtins:str' is not a wrapper: of an environment it makes a str, where a gymnasium.Env"),
+        ("builtins:str", "'builtins:str' is not a wrapper: it returns a str, where a gymnasium.Env"),
     ],
 )
 def test_what_cannot_be_applied_is_said_in_one_sentence(name: str, message: str) -> None:

@@ -1,4 +1,4 @@
-"""A generation: survivors stay as they are, the others become mutated copies of their parents."""
+"""A generation: survivors stay unchanged, the others become mutated copies of their parents."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def ensemble(seed: int, size: int) -> tuple[Hyperparameters, ...]:
 @pytest.mark.parametrize("exploit", exploit_rules())
 @settings(max_examples=50, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), size=st.integers(1, 7), diverged=st.integers(0, 6))
-def test_who_follows_whom(exploit: str, seed: int, size: int, diverged: int) -> None:
+def test_origins_of_every_slot(exploit: str, seed: int, size: int, diverged: int) -> None:
     members = list(ensemble(seed, size))
     given_members = list(members)
     fitness = np.random.default_rng(seed).random(size)

@@ -1,4 +1,4 @@
-"""A child keeps every weight that it has in common with its parent, and computes what follows from that."""
+"""A child keeps every weight that it shares with its parent, and its outputs follow from that."""
 
 from __future__ import annotations
 
@@ -237,7 +237,7 @@ def perceptrons() -> st.SearchStrategy[Network]:
 
 
 def entries(net: Network) -> Iterator[tuple[object, ...]]:
-    """The name of every parameter in the order of the flat vector: kind and number of its layer, and index in it."""
+    """The name of every parameter in the order of the flat vector: kind and number of its layer, and its index."""
     if len(net.observation_shape) == 1:
         yield from dense_entries(net, [("observation", i) for i in range(net.observation_shape[0])])
         return

@@ -1,4 +1,4 @@
-"""One contract that all mutations pass, what each of them changes, and how often."""
+"""One contract for all mutations, what each of them changes, and how often."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_contract(name: str, space: SearchSpace, seed: int) -> None:
         return
     after = mutation(name).mutate(np.random.default_rng(seed), space, member)
     assert after == mutation(name).mutate(np.random.default_rng(seed), space, member)
-    # One that is not known here may change whatever a space has, which the discount is not.
+    # An unknown mutation may change anything that a space varies, which excludes the discount.
     assert changed(member, after) <= OF_FIELD.get(name, set.union(*OF_FIELD.values()))
     assert space.contains(after)
     draw = np.random.default_rng(seed)

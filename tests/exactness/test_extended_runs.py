@@ -151,7 +151,7 @@ MORE_KILLS = [("replace", "2"), ("fsync", "1"), ("writing", "1"), ("renaming", "
 )
 def test_killed_while_extending(point: str, number: str, finished: Path, whole: Path) -> None:
     steps = ["--steps", str(LAST)]
-    killed = adaqn("resume", str(finished), "--quiet", *steps, before=[point, number])
+    killed = adaqn("resume", str(finished), "--quiet", *steps, before=[point, number], as_here=True)
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     # The first call of fsync comes before the run is made unfinished.
     assert (finished / "summary.json").exists() == ((point, number) == ("fsync", "1"))
@@ -165,7 +165,7 @@ def test_killed_while_extending(point: str, number: str, finished: Path, whole: 
 @pytest.mark.parametrize("stretch", [[], ["--stretch-schedules"]])
 def test_a_killed_run_is_given_another_end(stretch: list[str], whole: Path, tmp_path: Path) -> None:
     run_dir, again = tmp_path / "run", tmp_path / "again"
-    assert adaqn(*arguments(run_dir, FIRST), before=["step", "233"]).returncode == -signal.SIGKILL
+    assert adaqn(*arguments(run_dir, FIRST), before=["step", "233"], as_here=True).returncode == -signal.SIGKILL
     assert resume(run_dir, "--steps", str(LAST), *stretch) == 0
     assert (exact_contents(run_dir) == exact_contents(whole)) == (not stretch)
     assert main(["train", "--quiet", "--config", str(run_dir / "config.yaml"), "--run-dir", str(again)]) == 0

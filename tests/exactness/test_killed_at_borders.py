@@ -55,15 +55,10 @@ def test_killed_twice_at_borders_drawn_at_random(name: str, tmp_path: Path) -> N
     assert_exact_after(kills, RUNS[name](run_dir), run_dir, whole)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("point", "number"),
-    [
-        ("any-compiling", 3),
-        *(
-            pytest.param(*kill, marks=pytest.mark.thorough)
-            for kill in [("any-compiling", 1), ("any-compiling", 5), ("caching", 1), ("caching", 3), ("caching", 4)]
-        ),
-    ],
+    [("any-compiling", 1), ("any-compiling", 3), ("any-compiling", 5), ("caching", 1), ("caching", 3), ("caching", 4)],
 )
 def test_killed_while_compiling_with_a_cold_cache(
     point: str, number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
 import pytest
 
+from tests.exactness.test_kill_and_resume import adaqn
+
 pytestmark = pytest.mark.thorough
 
-KILLED_RUN = Path(__file__).with_name("killed_run.py")
 SPACE = """
 activation: relu
 optimizer: [sgd, adam]
@@ -47,11 +46,6 @@ SEARCHES = {
 }
 OBSERVATION_FILES = ("evaluations.csv", "best_model.csv", "best_model.zip")
 NAMES = ("config.yaml", "episodes.csv", "selection.csv", "members.jsonl", "trials.jsonl", *OBSERVATION_FILES)
-
-
-def adaqn(*given: str, before: list[str] | None = None) -> subprocess.CompletedProcess[str]:
-    program = [str(KILLED_RUN), *before, "--"] if before else ["-m", "adaqn.cli"]
-    return subprocess.run([sys.executable, *program, *given], capture_output=True, text=True, timeout=300)
 
 
 def arguments(search: str, run_dir: Path) -> list[str]:

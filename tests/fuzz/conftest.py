@@ -41,6 +41,14 @@ def whole_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def resumed_run(whole_run: Path) -> Path:
+    """That run at its end."""
+    path = shutil.copytree(whole_run, whole_run.parent / "resumed")
+    AdaDQN.resume(path)
+    return path
+
+
+@pytest.fixture(scope="session")
 def agent_file(whole_run: Path) -> Path:
     """The agent of that run as `save` writes it."""
     return AdaDQN.from_run(whole_run).save(whole_run.parent / "agent")

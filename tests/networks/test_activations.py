@@ -1,4 +1,4 @@
-"""The activations against formulas of their own, and each of them trained with."""
+"""The activations against independent formulas, and training with each of them."""
 
 from __future__ import annotations
 

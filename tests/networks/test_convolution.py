@@ -1,4 +1,4 @@
-"""The convolution and its gradient against XLA's own."""
+"""The convolution and its gradient against XLA's."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_gradient_by_hand() -> None:
     assert to_x[0, :, :, 0].tolist() == [[1.0, 10.0, 1.0], [100.0, 1000.0, 100.0], [1.0, 10.0, 1.0]]
 
 
-# Every shape is a program of its own, run once.
+# Every shape is a separate program that runs once.
 QUICKLY: Any = {"xla_backend_optimization_level": 0}
 
 

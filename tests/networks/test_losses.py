@@ -1,4 +1,4 @@
-"""The losses against numbers worked out by hand, and each of them trained with."""
+"""The losses against numbers worked out by hand, and training with each of them."""
 
 from __future__ import annotations
 

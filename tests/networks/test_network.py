@@ -101,7 +101,7 @@ def convolutional(
 
 
 def sides(size: int, layer: Convolution, padding: PaddingName) -> tuple[int, int]:
-    """The output's side, and the zeros before the image: half of what the windows reach over it, rounded down."""
+    """The output size, and the padding before the image: half of the total padding, rounded down."""
     if padding == "valid":
         return (size - layer.kernel) // layer.stride + 1, 0
     count = math.ceil(size / layer.stride)
@@ -109,7 +109,7 @@ def sides(size: int, layer: Convolution, padding: PaddingName) -> tuple[int, int
 
 
 def convolved(x: np.ndarray, kernel: np.ndarray, layer: Convolution, padding: PaddingName) -> np.ndarray:
-    """Window by window. [B, H, W, C] -> [B, H', W', D]"""
+    """A convolution computed window by window. [B, H, W, C] -> [B, H', W', D]"""
     (height, top), (width, left) = (sides(size, layer, padding) for size in x.shape[1:3])
     zeros = layer.kernel + layer.stride
     padded = np.pad(x, ((0, 0), (top, zeros), (left, zeros), (0, 0)))
@@ -197,7 +197,7 @@ def test_with_convolutions_all_kernels_vary_by_their_average_fan_and_biases_are_
 
 
 @pytest.mark.parametrize("shape", [(4,), (4, 4), (2, 4, 4, 1)])
-def test_convolutions_on_what_is_no_image_are_told(shape: tuple[int, ...]) -> None:
+def test_convolutions_need_image_observations(shape: tuple[int, ...]) -> None:
     sentence = (
         f"convolutions need image observations of shape (height, width, channels), but these have the shape {shape}"
     )
@@ -206,13 +206,12 @@ def test_convolutions_on_what_is_no_image_are_told(shape: tuple[int, ...]) -> No
 
 
 @pytest.mark.parametrize(("shape", "given"), [((7, 9, 1), "2 x 3"), ((9, 7, 1), "3 x 2")])
-def test_an_image_that_shrinks_below_the_kernel_is_told(shape: tuple[int, ...], given: str) -> None:
+def test_an_image_that_shrinks_below_the_kernel_is_an_error(shape: tuple[int, ...], given: str) -> None:
     # Every two pixels, a window of four fits three times into eight or nine pixels and twice into seven.
     layers = [Convolution(2, 4, 2), Convolution(2, 1, 1), Convolution(2, 3, 1)]
     assert convolutional(layers, (8, 9, 1), padding="valid").images[-1] == (1, 1, 2)
     sentence = (
-        "a convolution with padding 'valid' needs an image of at least its kernel, 3 x 3, "
-        f"but the one that reaches it is {given}"
+        f"a convolution with padding 'valid' needs an image of at least its kernel, 3 x 3, but its input is {given}"
     )
     with pytest.raises(UserError, match=f"^{sentence}$"):
         convolutional(layers, shape, padding="valid")

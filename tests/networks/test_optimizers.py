@@ -1,4 +1,4 @@
-"""One contract that all optimizers pass: they learn, obey their numbers without compiling, and are optax's own."""
+"""One contract for all optimizers: they learn, use traced numbers without recompiling, and equal optax's."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from adaqn.hyperparameters import OPTIMIZERS, Hyperparameters
 from adaqn.networks.optimizers import build_optimizer, optimizer_spec
 
 RATES = dict.fromkeys(OPTIMIZERS, 0.1) | {
-    # These bring the step to a size of their own, of which a tenth is too much ...
+    # These normalise the size of the step, for which a rate of 0.1 is too large ...
     **dict.fromkeys(["lamb", "lion", "novograd", "rmsprop"], 0.01),
     # ... or too little: adadelta starts from tiny steps, lars takes a thousandth of the weights' norm.
     "adadelta": 3.0,
@@ -39,12 +39,12 @@ SCALES = 2.0 * RNG.standard_normal(12).astype(np.float32)
 
 
 def turning(step: int) -> np.ndarray:
-    """Targets that turn around, because an optimizer that follows only the sign sees nothing else."""
+    """Targets that change direction, because an optimizer that uses only the sign would see no other change."""
     return SCALES[step] * Y
 
 
 class Trial(NamedTuple):
-    """An optimizer in a group: member 0 has all options at their defaults, each other has one number changed."""
+    """A group with one optimizer: member 0 has all options at their defaults, each other has one number changed."""
 
     name: str
     changed: tuple[str, ...]  # [K - 1] what is different in the members 1, 2, ...
@@ -139,7 +139,7 @@ def arrays_of(flat: np.ndarray) -> list[np.ndarray]:
 
 
 def with_optax(trial: Trial, start: Any, of_flat: Callable[[np.ndarray], Any]) -> np.ndarray:
-    """The parameters after 6 updates with optax alone, on the tree that `of_flat` makes of a vector."""
+    """The parameters after 6 updates with plain optax, on the tree that `of_flat` makes of a vector."""
     name = trial.name
     extra = {"key": 0} if optimizer_spec(name).draws else {}
     optimizer = getattr(optax, name)(RATES[name], **default_options(name), **extra)

@@ -21,7 +21,7 @@ def exact_log_density(before: np.ndarray, mean: float, log_std: float) -> np.nda
 
 
 def log_density_at(before: np.ndarray, mean: float, log_std: float) -> np.ndarray:
-    """Ours, for the noise that leads to these numbers before the tanh."""
+    """Our log-probability, for the noise that gives these pre-tanh values."""
     noise = jnp.asarray((before - mean) / math.exp(log_std), jnp.float32)[:, None]
     outputs = jnp.broadcast_to(jnp.asarray([[mean, log_std]], jnp.float32), (len(before), 2))
     return np.asarray(squashed_gaussian.sample(outputs, noise).log_probability, np.float64)

@@ -1,4 +1,4 @@
-"""A stream of transitions as an environment with stacked images shows them, each with a number of its own."""
+"""A stream of transitions as from an environment with stacked images, each with a unique number."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from adaqn.replay.protocol import Batch, Transitions
 
 
 class ImageStream:
-    """Random frames in episodes that end where one says; keeps all that it ever showed."""
+    """Random frames in episodes that end on request; records every transition."""
 
     def __init__(
         self, n_envs: int, stack: int, padding: Padding, channels: int = 1, size: tuple[int, int] = (2, 3)
@@ -26,7 +26,7 @@ class ImageStream:
         self._observation = np.stack([self._first_observation() for _ in range(n_envs)])
 
     def step(self, ends: Sequence[str]) -> Transitions:
-        """The next row; each episode goes on (""), is terminated ("t"), truncated ("u"), or both ("b")."""
+        """The next row; each episode continues (""), is terminated ("t"), truncated ("u"), or both ("b")."""
         row = len(self.history)
         following = np.concatenate([self._observation[..., self._channels :], self._frames(self.n_envs)], axis=-1)
         number = self.n_envs * row + np.arange(self.n_envs)
@@ -50,7 +50,7 @@ class ImageStream:
             self._observation[env] = self._first_observation()
 
     def assert_shown(self, batch: Batch[np.ndarray], n_steps: int) -> None:
-        """Every transition of the batch is what the stream showed, byte for byte."""
+        """Check that every transition of the batch equals that of the stream, byte for byte."""
         for index, number in enumerate(batch.action.tolist()):
             row, env = divmod(number, self.n_envs)
             rewards: list[float] = []

@@ -1,4 +1,4 @@
-"""The buffer for images against the stream that was put into it, and against the buffer that keeps all of it."""
+"""The image buffer against the stream that was added to it, and against a buffer that keeps everything."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def buffer_for(stream: ImageStream, capacity: int, stack: int, padding: Padding,
 
 
 def feed(stream: ImageStream, events: list[str], *replays: Replay) -> None:
-    """One row of the stream for all of the buffers."""
+    """Add one row of the stream to all buffers."""
     transitions = stream.step(["" if event == "c" else event for event in events])
     given_up = [env for env, event in enumerate(events) if event == "c"]
     stream.give_up(given_up)
@@ -154,7 +154,7 @@ def numbered(replay: FrameReplay, shown: list[int], following: list[int], end: s
 
 
 def stacks(batch: Batch[np.ndarray]) -> dict[int, tuple[list[int], list[int]]]:
-    """Observation and next observation of each transition, by the frame that it led to."""
+    """Observation and next observation of each transition, keyed by the resulting frame."""
     return {
         action: (before.ravel().tolist(), after.ravel().tolist())
         for action, before, after in zip(batch.action.tolist(), batch.observation, batch.next_observation, strict=True)
@@ -263,7 +263,7 @@ def test_rows_of_another_shape_order_or_number_of_environments_are_refused() -> 
     rows = replay.rows(0, replay.added)
     with pytest.raises(CheckpointError, match=r"frame .* must be uint8\[8, 2, 4, 1\], but is uint8\[8, 2, 3, 1\]"):
         FrameReplay(20, 2, (2, 4, 2), (), np.int32, stack=2).restore(0, rows)
-    with pytest.raises(CheckpointError, match="must have 3 environments in turn, but 2 come in another order"):
+    with pytest.raises(CheckpointError, match="must have 3 environments in turn, but 2 are in another order"):
         FrameReplay(20, 3, stream.shape, (), np.int32, stack=2).restore(0, rows)
     with pytest.raises(CheckpointError, match="must follow row 8, but begin at 9"):
         replay.restore(9, rows)

@@ -23,7 +23,7 @@ STACK = 4
 
 
 def image_run(stream: ImageStream, capacity: int) -> Trainer:
-    """A run at its start, whose images come from the stream."""
+    """A new run with images from the stream."""
     space = gymnasium.spaces.Box(0, 255, stream.shape, np.uint8)
     run = fake_run(stream.n_envs, interval=None, space=space)
     run.replay = FrameReplay(capacity, stream.n_envs, stream.shape, (), np.int32, 2, STACK, "repeat")
@@ -84,12 +84,12 @@ def test_the_cost_of_a_checkpoint_does_not_grow_with_the_buffer(tmp_path: Path) 
         after = files(tmp_path)
         written.append(sum(path.stat().st_size for path in after if before.get(path) != after[path]))
     frames = 1004 * 400
-    # What is new since the last time, less than one segment, and kilobytes that name arrays and segments.
+    # The new rows since the last checkpoint, less than one segment, and kilobytes of index.
     assert all(frames - 64 * 400 < cost < frames + 64 * 400 + 1004 * 20 + 50_000 for cost in written)
     assert run.replay.added * 400 > 3.9 * frames
 
 
 def files(directory: Path) -> dict[Path, tuple[int, int]]:
-    """All files below; a file that was written anew has another inode or time."""
+    """All files below; a rewritten file has another inode or time."""
     found = [Path(parent) / name for parent, _, names in os.walk(directory) for name in names]
     return {path: (path.stat().st_ino, path.stat().st_mtime_ns) for path in found}

@@ -13,7 +13,7 @@ GB = 10**9
 
 
 def machine(root: Path, **files: str) -> Path:
-    """A root directory with these files; a / in their paths is written as __."""
+    """A root directory with these files; __ in their names stands for a slash."""
     for name, text in ({"proc__meminfo": MEMINFO} | files).items():
         path = root / name.replace("__", "/")
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -81,15 +81,15 @@ def test_a_buffer_may_be_larger_than_memory_where_it_need_not_be_filled() -> Non
     require_memory(10 * GB, available=GB, times=10)
     with pytest.raises(UserError) as caught:
         require_memory(1000 * GB, available=GB, times=10)
-    # Less than one percent is no advice.
+    # No advice is given for less than one percent.
     assert str(caught.value) == (
         "the replay buffer takes 1,000.00 GB when it is full, but 1.00 GB of memory are available: lower buffer_size"
     )
 
 
-def test_where_the_system_refuses_a_buffer_of_unknown_limits_it_is_told() -> None:
+def test_a_failed_allocation_with_unknown_limits_is_an_error() -> None:
     assert str(too_large(2 * GB, None)) == (
-        "the replay buffer takes 2.00 GB when it is full, but this machine gives less: lower buffer_size"
+        "the replay buffer takes 2.00 GB when it is full, but this machine has less: lower buffer_size"
     )
 
 
@@ -104,7 +104,7 @@ def test_needs_are_added_up_and_the_largest_is_named() -> None:
     )
 
 
-def test_sizes_beyond_all_floats_can_be_told() -> None:
+def test_sizes_beyond_the_range_of_floats_can_be_formatted() -> None:
     assert gigabytes(10**400).endswith(",000.00 GB")
     assert (gigabytes(0), gigabytes(-5), gigabytes(12_345_678_901)) == ("0.00 GB", "0.00 GB", "12.35 GB")
 

@@ -1,4 +1,4 @@
-"""The vector buffer against a model that keeps every transition in a list and walks through it."""
+"""The vector buffer against a model that keeps every transition in a list."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from adaqn.replay.vectors import VectorReplay
 
 
 def transitions(row: int, ends: list[str]) -> Transitions:
-    """A row of a stream in which every number tells row and environment; ends are t, u, both or neither."""
+    """A row of a stream in which every number encodes row and environment; ends are t, u, both or neither."""
     n_envs = len(ends)
     code = 10.0 * row + np.arange(n_envs)
     return Transitions(
@@ -31,7 +31,7 @@ def buffer(capacity: int, n_envs: int, n_steps: int) -> VectorReplay:
 
 
 def expected_element(stream: list[Transitions], row: int, env: int, n_steps: int) -> tuple[object, ...]:
-    """The n-step transition that begins here, by following the stream until it ends."""
+    """The n-step transition that begins here, computed by following the stream."""
     rewards = [0.0] * n_steps
     steps, last = 0, row
     while steps < n_steps and row + steps < len(stream):
@@ -55,7 +55,7 @@ def element(batch: Batch, index: int) -> tuple[object, ...]:
 
 
 def origin(batch: Batch, index: int) -> tuple[int, int]:
-    """Row and environment of a sampled transition, which its observation tells."""
+    """Row and environment of a sampled transition, decoded from its observation."""
     return divmod(int(batch.observation[index, 0]), 10)
 
 

@@ -1,4 +1,4 @@
-"""Runs that learn nothing, fresh for each test."""
+"""Runs without learning, new for each test."""
 
 from __future__ import annotations
 

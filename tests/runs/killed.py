@@ -1,4 +1,4 @@
-"""A small run that was killed on its way, and all bytes of a directory."""
+"""A small run that is killed before its end, and a snapshot of all bytes of a directory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The best model of real runs: the same after a kill and a resumption, for every way in which a policy is judged."""
+"""The best model of real runs: the same after a kill and a resume, for every way in which a policy is judged."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ QUICK: dict[str, Any] = {
 }  # fmt: skip
 
 
+@pytest.mark.thorough
 def test_killed_and_resumed_the_best_model_is_the_same(tmp_path: Path) -> None:
     def killed(trainer: Trainer) -> None:
         if trainer.clock.step == 2_900:
@@ -42,7 +43,7 @@ def test_killed_and_resumed_the_best_model_is_the_same(tmp_path: Path) -> None:
     assert torn != expected and b"\n2000," in torn[0], "a model was kept after the checkpoint"
     best = read_best_model(whole / "best_model.csv")
     assert best is not None
-    # It is the mean of the last ten episodes at that step, and the model is the one that there was.
+    # The return is the mean of the last ten episodes at that step, and the model is the one of that step.
     episodes = read_run(whole).episodes
     assert best.total == np.mean(episodes.total[episodes.step <= best.step][-10:])
     assert AdaDQN.load(whole / "best_model.zip").num_timesteps == best.step

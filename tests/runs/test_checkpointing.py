@@ -28,7 +28,7 @@ class Killed(BaseException):
 
 
 class KilledAt(Observer):
-    """Ends the run at a step, before anything else hears of the step."""
+    """Ends the run at a step, before any other observer handles the step."""
 
     def __init__(self, step: int) -> None:
         self.step = step
@@ -45,7 +45,7 @@ class InterruptedAt(KilledAt):
 
 
 class Saves(CheckpointStore):
-    """Notes at which steps something was saved, with which size of episodes.csv."""
+    """Records the steps of checkpoints, and the size of episodes.csv at each."""
 
     def __init__(self, directory: Path) -> None:
         super().__init__(directory, segment_rows=8)
@@ -181,7 +181,7 @@ def test_missing_lines_are_an_error(tmp_path: Path, new_trainer: Any) -> None:
 
 
 class Does(KilledAt):
-    """Does something to a file when a step is reached."""
+    """Calls a function with a file when a step is reached."""
 
     def __init__(self, step: int, action: Callable[[], Any]) -> None:
         super().__init__(step)
@@ -209,13 +209,11 @@ def test_a_file_that_goes_away_meanwhile_is_noticed_and_nothing_is_lost(
     with pytest.raises(CheckpointError) as caught:
         new_trainer().run(STEPS, first.observers([Does(100, move)]))
     assert f"{path} was moved, removed or replaced while the run was writing it" in str(caught.value)
-    assert f"the checkpoint of step 90 is kept: put the file back as it was, and `adaqn resume {path.parent}`" in str(
-        caught.value
-    )
+    assert f"the checkpoint of step 90 is kept: restore the file, and `adaqn resume {path.parent}`" in str(caught.value)
     assert path.exists() == replaced, "it does not come back empty"
     assert first.checkpointer._store.steps() == [60, 90]
     second, resumed = recorders(tmp_path / "parts"), new_trainer()
-    with pytest.raises(CheckpointError, match=r"is missing|lines that it counts on|was changed"):
+    with pytest.raises(CheckpointError, match=r"is missing|lines are missing|was changed"):
         second.checkpointer.restore(new_trainer())
     moved.replace(path)
     second = recorders(tmp_path / "parts")
@@ -239,7 +237,7 @@ def test_and_when_it_is_interrupted(tmp_path: Path, trainer: Any) -> None:
 
 
 class Writes(Observer):
-    """Somebody who writes a file of his own."""
+    """An observer that writes a file of its own."""
 
     def __init__(self, path: Path) -> None:
         self.file = ExactFile(path)
@@ -250,11 +248,11 @@ class Writes(Observer):
 
 def test_each_exact_file_has_one_writer(tmp_path: Path) -> None:
     run = recorders(tmp_path / "run")
-    for path in (tmp_path / "run/mine.csv", tmp_path / "episodes.csv"):  # none of the run's
+    for path in (tmp_path / "run/mine.csv", tmp_path / "episodes.csv"):  # neither is one of the run's files
         run.observers([Writes(path)])
     run.observers([Writes(tmp_path / "run/evaluations.csv")])
     for name in ("episodes.csv", "evaluations.csv"):
-        with pytest.raises(UserError, match=f"{name} would be written by two at a time: give the EvalCallback another"):
+        with pytest.raises(UserError, match=f"{name} would have two writers: give the EvalCallback another"):
             run.observers([Writes(tmp_path / "run/../run" / name)])
 
 
@@ -280,7 +278,7 @@ def test_a_forged_checkpoint_cuts_no_file(tmp_path: Path, new_trainer: Any, file
     snapshot = store.load(trainer.replay)
     store.save(120, Snapshot(snapshot.arrays, snapshot.meta | {"files": files}), trainer.replay)
     before = exact(tmp_path / "run")
-    with pytest.raises(CheckpointError, match="the checkpoint does not say what was in"):
+    with pytest.raises(CheckpointError, match="the checkpoint has no record of the content of"):
         recorders(tmp_path / "run").checkpointer.restore(new_trainer())
     assert exact(tmp_path / "run") == before
     assert (tmp_path / "run/config.yaml").read_text() == (tmp_path / "notes").read_text() == "precious"

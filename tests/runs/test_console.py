@@ -1,4 +1,4 @@
-"""The console: what it says of a run, within the width of the terminal, and without slowing the loop down."""
+"""The console: what it prints about a run, within the width of the terminal, and without slowing the loop down."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the console says of a search: its notes, every trial, the member of the trial under way, and the best one."""
+"""Console output of a search: its notes, every trial, the member of the current trial, and the best one."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_a_search_on_the_console() -> None:
     assert "step 400: trial 0 failed" in lines and "step 500: trial 1 finished with a mean return of 1,234.6" in lines
     assert any(line.startswith("step 400 of 1,000") and line.endswith("target 0: 25") for line in lines)
     assert any(line.startswith("step 500 of 1,000") and line.endswith("target 0: 50x50") for line in lines)
-    # The member of another trial is another one, though it has the same place.
+    # The next trial has a different member, though at the same index.
     diverged = [line for line in lines if "diverged" in line]
     assert [line.split(" diverged")[0] for line in diverged] == [
         "step 400: member 0 (25)",

@@ -1,4 +1,4 @@
-"""Algorithms that need a space take the one that fits the observations, say so, and write it down."""
+"""Algorithms that need a space default to the one that fits the observations, report it, and record it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def config_of(algo: str, env: str, **values: Any) -> RunConfig:
 def test_it_fits_the_observations_and_is_written_down(algo: str, env: str, name: str) -> None:
     config = config_of(algo, env)
     assert config.space == SearchSpace.named(name)
-    # What is written needs no default any more, and is what naming the space would have made.
+    # The written configuration is explicit, and the same as if the space had been named.
     values = yaml.safe_load(config.to_yaml())
     assert values["space"] == SearchSpace.named(name).to_dict()
     assert RunConfig.from_dict(values) == config == config_of(algo, env, space=name)

@@ -102,7 +102,7 @@ def test_force_deletes_the_summary_first_and_the_configuration_last(
     monkeypatch.setattr(os, "unlink", lambda path: (deleted.append(Path(path).name), unlink(path)))
     RunDirectory.create(tmp_path, force=True)
     assert deleted[0] == "summary.json"
-    assert deleted[-1] == "config.yaml"  # by which a deletion that was cut short can be gone on with
+    assert deleted[-1] == "config.yaml"  # so that an incomplete deletion can be continued
 
 
 def test_force_does_not_touch_what_no_run_wrote(tmp_path: Path) -> None:
@@ -133,7 +133,7 @@ def test_nothing_is_written_or_removed_through_a_link(tmp_path: Path, name: str)
         (run / "checkpoint").rmdir()
     (run / name).symlink_to(elsewhere)
     before = files(tmp_path)
-    with pytest.raises(UserError, match=f"{name} is a symbolic link, through which a run does not write"):
+    with pytest.raises(UserError, match=f"{name} is a symbolic link, which a run does not write through"):
         RunDirectory.create(run, force=True)
     with pytest.raises(UserError, match=f"{name} is a symbolic link"):
         RunDirectory.open(run).require_no_links()

@@ -1,4 +1,4 @@
-"""What is logged of an evaluation: the generation of the policy that was evaluated, as `members.jsonl` counts it."""
+"""Rows of evaluations: the generation of the evaluated policy, as numbered in `members.jsonl`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from adaqn.training.callbacks import EvalCallback
 from adaqn.training.trainer import Trainer
 from tests.agents.trials.cases import TINY, TRIAL, WILD, Scripted
 
-# Linear networks, and nothing but the learning rate to tell members apart.
+# Linear networks; members differ only in the learning rate.
 SPACE = TINY.to_dict() | {"learning_rate": [1e-4, 1e-1]}
 QUICK: dict[str, Any] = {
     "population": 3, "generation_interval": 20, "target_update_interval": 10, "learning_starts": 15, "batch_size": 4,
@@ -40,7 +40,7 @@ def every_ten_steps(run_dir: Path, **given: Any) -> EvalCallback:
 
 
 def before(run_dir: Path, step: int) -> tuple[int, int]:
-    """Generation and target member until a step was taken; what is due then is done after its evaluation."""
+    """Generation and target member at each step, before its due operations, which come after its evaluation."""
     generation = [line["generation"] for line in read_members(run_dir / "members.jsonl") if line["step"] < step][-1]
     selection = read_selection(run_dir / "selection.csv")
     targets = selection.target[selection.step < step].tolist()
@@ -95,7 +95,7 @@ def test_where_no_trial_came_to_a_good_end_it_is_the_one_under_way(tmp_path: Pat
 def test_a_callback_does_not_write_the_table_of_searl(tmp_path: Path) -> None:
     run_dir = tmp_path / "run"
     model = SEARL("CartPole-v1", space=SPACE, population=3, generation_interval=40)
-    with pytest.raises(UserError, match=r"evaluations.csv would be written by two at a time"):
+    with pytest.raises(UserError, match=r"evaluations.csv would have two writers"):
         model.learn(220, callback=every_ten_steps(run_dir, log_name="evaluations.csv"), run_dir=run_dir)
     assert not run_dir.exists(), "nothing is in the way of a second try"
 
@@ -127,7 +127,7 @@ def test_searl_logs_its_policy_beside_its_members(tmp_path: Path) -> None:
     model.learn(220, callback=callback, run_dir=own)
     assert (own / "evaluations.csv").read_bytes() == (alone / "evaluations.csv").read_bytes()
     assert (own / path.name).read_bytes() == path.read_bytes()
-    # The model that is kept is the first one that nothing was better than.
+    # The saved model is the first one with the highest return.
     rows = np.loadtxt(path, delimiter=",", skiprows=1)
     means = rows[:, 3].reshape(-1, 2).mean(axis=1)
     assert SEARL.load(watched / "best_model.zip").num_timesteps == logged[int(means.argmax())][0]

@@ -1,4 +1,4 @@
-"""members.jsonl of a run in a space: who came from whom can be followed, and selection.csv agrees."""
+"""members.jsonl of a run in a space: the descent of members can be followed, and selection.csv agrees."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_the_losses_of_the_same_step_say_who_had_children(run: RunData) -> None:
     rows = {int(step): index for index, step in enumerate(run.selection.step)}
     for line in run.members[1:]:
         row = rows[line["step"]]
-        # Of three members all are drawn in every round, so the best has all children and is the next target.
+        # With three members every tournament contains all, so the best is the parent of all and the next target.
         best = int(run.selection.loss[row].argmin())
         assert [member["parent"] for member in line["members"]] == [best] * 3
         assert line["members"][best]["mutation"] is None

@@ -1,4 +1,4 @@
-"""One process per run directory, by a lock that dies with its process."""
+"""One process per run directory, by a lock that ends with its process."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_the_same_process_has_it_once(tmp_path: Path) -> None:
     lock.acquire()
     with pytest.raises(UserError, match="is being written by another run of this process"):
         RunLock(tmp_path).acquire()
-    # Neither that attempt nor somebody who reads or copies the directory gives it up.
+    # Neither that attempt nor reading or copying the directory releases it.
     shutil.copytree(tmp_path, tmp_path.with_name("copy"))
     assert taken(tmp_path)
     (tmp_path / "link").symlink_to(tmp_path)
@@ -104,7 +104,7 @@ def test_who_forgets_it_gives_it_up(tmp_path: Path) -> None:
 
 
 def test_a_forked_child_does_not_keep_it(tmp_path: Path) -> None:
-    """In a process of its own, as JAX's threads and `fork` do not go together."""
+    """Runs in a separate process, because JAX's threads and `fork` are incompatible."""
     program = """
 import os, sys, time
 from pathlib import Path

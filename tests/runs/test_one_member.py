@@ -46,17 +46,17 @@ def test_an_ensemble_of_one_is_one_as_well() -> None:
 @pytest.mark.parametrize(
     ("values", "sentence"),
     [
-        ({"members": FOUR, "member": 4}, "^member must be one of the 4 there are, 0 to 3, but got 4$"),
+        ({"members": FOUR, "member": 4}, "^member must be from 0 to 3, for 4 members, but got 4$"),
         ({"members": FOUR, "member": -1}, "^member must be a whole number of at least 0, but got -1$"),
         ({"members": FOUR, "member": "two"}, "^member must be a number, but got 'two'$"),
         ({"member": 0}, "^member picks one of the members that the configuration lists, but it lists none"),
         (
             {"algo": "adadqn", "members": FOUR, "space": "vectors", "member": 0},
-            "^member picks one of .*, but this run has a space, which says what members become: leave one of the two",
+            "^member picks one of .*, but this run has a space, which changes members: leave one of the two",
         ),
         (
             {"schedule": [{"step": 0, "hyperparameters": {}}], "member": 0},
-            "^member picks one of .*, but this run has a schedule, which says what members become",
+            "^member picks one of .*, but this run has a schedule, which changes members",
         ),
     ],
 )
@@ -97,7 +97,7 @@ def test_the_command_line_goes_over_the_file(tmp_path: Path) -> None:
         yaml.safe_dump(RUN | {"members": FOUR, "member": 1, "steps": 60, "settings": {"learning_starts": 50}})
     )
     assert [member["hidden"] for member in train(tmp_path, "--config", str(file), "--member", "2")] == [[6]]
-    # Other members are not those that the file's number is about.
+    # The file's `member` does not apply to members given on the command line.
     again = train(tmp_path, "--config", str(file), "--grid", "hidden=9", "--force")
     assert [member["hidden"] for member in again] == [[9]]
 
@@ -109,14 +109,14 @@ def test_the_command_line_goes_over_the_file(tmp_path: Path) -> None:
             ["--algo", "dqn"],
             "exactly one member, but got 4 (of 4 kinds): pick one by its number, 0 to 3, with --member",
         ),
-        (["--algo", "dqn", "--member", "4"], "member must be one of the 4 there are, 0 to 3, but got 4"),
+        (["--algo", "dqn", "--member", "4"], "member must be from 0 to 3, for 4 members, but got 4"),
         (["--algo", "dqn", "--member", "two"], "argument --member: invalid int value: 'two'"),
         (
             ["--member", "1", "--grid", "hidden=4,5"],
             "--member picks one of the members of a file or preset, but --grid",
         ),
         (["--member", "1", "--space", "vectors"], "but this run has a space"),
-        (["--algo", "dqn", "--config", "lunar-lander-infinite", "--member", "1"], "lists none (those of a space are"),
+        (["--algo", "dqn", "--config", "lunar-lander-infinite", "--member", "1"], "lists none (members are sampled"),
         (["--algo", "dqn", "--member", "1", "--schedule", "s.yaml"], "but this run has a schedule"),
     ],
 )

@@ -1,4 +1,4 @@
-"""A run directory has one writer at a time; everybody may read it."""
+"""A run directory has one writer at a time, and any number of readers."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def locked(killed: Path, finished: Path) -> Iterator[None]:
-    """Both are being written by somebody."""
+    """Both are being written by another process."""
     locks = [RunLock(killed), RunLock(finished)]
     for lock in locks:
         lock.acquire()
@@ -136,12 +136,13 @@ def wait_for_rows(process: subprocess.Popen[Any], path: Path, rows: int) -> None
         time.sleep(0.05)
 
 
+@pytest.mark.thorough
 def test_a_killed_process_leaves_the_run_to_the_next(tmp_path: Path) -> None:
     run_dir = tmp_path / "run"
     command = [*TRAIN, "--steps", "1500", "--checkpoint-interval", "100", "--run-dir", str(run_dir)]
     with subprocess.Popen([sys.executable, "-m", "adaqn.cli", *command]) as process:
         wait_for_rows(process, run_dir / "selection.csv", 10)
-        os.kill(process.pid, signal.SIGSTOP)  # it holds still, and goes on holding the lock
+        os.kill(process.pid, signal.SIGSTOP)  # it is suspended, and still holds the lock
         before = contents(run_dir)
         second = adaqn("resume", str(run_dir))
         assert second.returncode == 1

@@ -1,4 +1,4 @@
-"""Every preset is a whole configuration, with the paper's sets of hyperparameters."""
+"""Every preset is a complete configuration, with the paper's sets of hyperparameters."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def config_of(name: str) -> RunConfig:
 @pytest.mark.parametrize("name", presets())
 def test_every_preset_loads_and_repeats_itself(name: str) -> None:
     config = config_of(name)
-    # A search has no members to begin with: it draws one after the other in the midst of the run.
+    # A search has no initial members: it samples one for each trial during the run.
     assert bool(config.members) is (algorithm(config.algo).base is None)
     assert RunConfig.from_dict(config.to_dict()) == config
-    # What a preset says of settings is there as it is said, and nothing was dropped on the way.
+    # The preset's settings are in the configuration unchanged, and none is missing.
     values = read_config(name)
     settings = config.to_dict()["settings"]
     assert {key: settings[key] for key in values["settings"]} == values["settings"]
@@ -133,7 +133,7 @@ def test_every_preset_says_what_is_the_papers_the_authors_codes_and_ours(name: s
         ("mujoco-optimizers", "Adam as the third"),
         ("mujoco-learning-rates", "1e-4 and 5e-4"),
         ("mujoco", "steps (the text does not give the length)"),
-        ("mujoco-td3", "AdaTD3 itself, which the paper does not have; TD3's delay and noise"),
+        ("mujoco-td3", "AdaTD3 itself, which is not in the paper; TD3's delay and noise"),
     ],
 )
 def test_what_was_inferred_is_not_called_the_papers(name: str, ours: str) -> None:

@@ -21,7 +21,7 @@ CONFIG = "algo: adadqn\nseed: 3\n"
 
 
 class Listener(Observer):
-    """Hears what the recorders hear."""
+    """Collects what the recorders receive."""
 
     def __init__(self) -> None:
         self.episodes: list[Episode] = []
@@ -95,7 +95,7 @@ def test_a_torn_last_line_is_ignored(tmp_path: Path) -> None:
         ("episodes.csv", "step,return,length\n1.5,2,3\n", "line 2 of .* has 1.5 for a whole number"),
         ("episodes.csv", "step,return,length\nnan,2,3\n", "line 2 of .* has nan for a whole number"),
         ("selection.csv", "step,target,loss_0\n1,0,1\n", "must have the columns step, target, loss_0"),
-        ("selection.csv", "step,target,loss_0,acted_0\n1,1,1,1\n", "losses of 1 members, but others among its targets"),
+        ("selection.csv", "step,target,loss_0,acted_0\n1,1,1,1\n", "losses of 1 members, but its targets include"),
         ("summary.json", "{", r"summary\.json is not valid JSON"),
         ("config.yaml", "a: [", r"config\.yaml is not valid YAML"),
         ("config.yaml", "- a\n", "must hold a mapping of names to values, but it holds .'a'."),

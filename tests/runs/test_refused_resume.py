@@ -1,4 +1,4 @@
-"""A resumption that is refused leaves every byte of the directory as it was; one that is not is exact."""
+"""A refused resume changes no byte of the directory; an accepted one is exact."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def small_segments() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run that nothing disturbed."""
+    """An uninterrupted run."""
     run_dir = tmp_path_factory.mktemp("whole") / "run"
     train(run_dir)
     return run_dir
@@ -37,7 +37,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One that was killed at step 290 and has checkpoints of the steps 100 and 200."""
+    """A run that was killed at step 290, with checkpoints of steps 100 and 200."""
     run_dir = tmp_path_factory.mktemp("killed") / "run"
     with pytest.raises(Killed):
         train(run_dir, kill_at(290))
@@ -55,7 +55,7 @@ def halve(path: Path) -> None:
 
 
 def edit(path: Path) -> None:
-    """Another digit, or a letter of a header alone, in the first half of the file: lines and length stay."""
+    """Change a digit (or a letter, if there is only a header) in the first half of the file; its length stays."""
     data = bytearray(path.read_bytes())
     half = range(len(data) // 2)
     digits = [position for position in half if chr(data[position]).isdigit()]
@@ -71,7 +71,7 @@ def flip(path: Path) -> None:
 
 
 def refused(run_dir: Path, capsys: pytest.CaptureFixture[str]) -> str:
-    """The sentence with which a resumption is refused, after all bytes have been compared."""
+    """The message of a refused resume, after checking that no byte changed."""
     before = contents(run_dir)
     capsys.readouterr()
     assert main(["resume", str(run_dir), "--quiet"]) == 1
@@ -86,7 +86,7 @@ def refused(run_dir: Path, capsys: pytest.CaptureFixture[str]) -> str:
     ("damage", "sentence"),
     [
         (Path.unlink, "is missing, but the checkpoint was made when it had"),
-        (halve, "lines that it counts on are missing"),
+        (halve, "lines are missing"),
         (edit, "was changed after the checkpoint was made"),
     ],
 )
@@ -134,8 +134,8 @@ def linked(name: str) -> Callable[[Path], None]:
 @pytest.mark.parametrize(
     ("damage", "sentence"),
     [
-        (damaged_segment, "checkpoints share such segments of the replay buffer; put the file back"),
-        (torn_checkpoints, "that is whole (tried those of steps 100, 200)"),
+        (damaged_segment, "checkpoints share these segments of the replay buffer; restore the file"),
+        (torn_checkpoints, "that is complete (tried those of steps 100, 200)"),
         (another_seed, "config.yaml was changed"),
         (linked("checkpoint"), "is a symbolic link"),
         (linked("tensorboard"), "is a symbolic link"),

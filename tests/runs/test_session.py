@@ -1,4 +1,4 @@
-"""A run that is refused for lack of memory leaves nothing behind, and nothing is given up for it."""
+"""A run that is refused for lack of memory leaves no files behind, and removes none."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ AVAILABLE = 3_000  # bytes: enough for the network and a batch, not for what 120
 
 @pytest.fixture
 def no_memory(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """Hardly anything is available until it is undone."""
+    """Makes almost no memory available until it is undone."""
     monkeypatch.setattr("adaqn.replay.memory.available_memory", lambda: AVAILABLE)
     return monkeypatch
 
@@ -32,7 +32,7 @@ def test_a_refused_run_in_python_has_no_directory(tmp_path: Path, no_memory: pyt
         model().learn(120, run_dir=run_dir)
     assert list(tmp_path.iterdir()) == []
     no_memory.undo()
-    assert model().learn(120, run_dir=run_dir).num_timesteps == 120  # nothing is in the way of a second try
+    assert model().learn(120, run_dir=run_dir).num_timesteps == 120  # a second attempt works
 
 
 def test_a_refused_run_on_the_command_line_has_no_directory(

@@ -1,4 +1,4 @@
-"""How members did: shares of the target updates, and the returns of the episodes in which each acted most."""
+"""Results of the members: shares of the target updates, and returns of the episodes in which each acted most."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PLAIN = Hyperparameters()
 
 
 def history(episodes: list[tuple[int, float, int]], rows: list[tuple[int, tuple[float, ...]]], **given: Any) -> History:
-    """Episodes as (step, return, length), and who acted until each target update."""
+    """Episodes as (step, return, length), and the actions per member until each target update."""
     columns = np.array(episodes).reshape(-1, 3).T
     acted = np.array([row for _, row in rows], float)
     values: dict[str, Any] = {
@@ -89,7 +89,7 @@ def test_a_member_is_not_credited_with_what_was_before_it() -> None:
 def test_a_pair_shares_the_episodes_in_which_it_trained_the_actor() -> None:
     rows = [(200, (0.2, 0.9, 0.9)), (300, (1.0, 0.6, 0.4))]
     episodes = [(150, 1.0, 30), (300, 2.0, 100), (90, 7.0, 50)]
-    # The first row tells of what came after learning started, at 100; the last episode was before.
+    # The first row covers the steps after learning started, at 100; the last episode was before.
     assert acting_returns(history(episodes, rows, pair=True, learning_from=100)) == [
         ActingReturn(2.0, 1),
         ActingReturn(1.5, 2),
@@ -139,7 +139,7 @@ SAC = {
     "env": "Pendulum-v1",
     "settings": {"learning_starts": 700, "train_freq": 4, "gradient_steps": 2},
 }
-# The first row tells of steps 701 to 1000, the others of a thousand each.
+# The first row covers steps 701 to 1000, the others a thousand each.
 SAC_ROWS = (
     "step,target,loss_0,loss_1,loss_2,acted_0,acted_1,acted_2,selected_0,selected_1,selected_2\n"
     "1000,0,1,1,1,1,1,0,1,1,0\n2000,1,1,1,1,0,1,1,0,1,1\n3000,1,1,1,1,0,1,1,0,1,1\n"
@@ -182,7 +182,7 @@ def test_of_a_trial_only_its_own_target_updates_count(tmp_path: Path) -> None:
 @pytest.mark.parametrize("algo", ["adadqn", "adasac", "searl"])
 @pytest.mark.parametrize("resumed_at", [0, 25])
 def test_what_is_heard_is_what_is_read(algo: str, resumed_at: int, tmp_path: Path) -> None:
-    """The console, which listens, and the picture, which reads, say the same; also after a resumption."""
+    """The console (an observer) and the picture (from files) agree, also after a resume."""
     pair, one_by_one = algo == "adasac", algo == "searl"
     episodes = [Episode(8, 1.0, 8), Episode(19, 2.0, 11), Episode(27, 4.0, 8), Episode(38, 8.0, 11)]
     acted = {10: (4.0, 6.0), 20: (9.0, 1.0), 30: (2.0, 8.0), 40: (5.0, 5.0)}

@@ -1,4 +1,4 @@
-"""What is read from a run directory about the members is what the agent itself says, also where members come and go."""
+"""Shares and returns of members from a run directory equal the agent's own, also if members are replaced."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_the_shares_in_the_files_are_those_of_the_agent(make: Any, tmp_path: Pat
     model.learn(150, run_dir=tmp_path / "run")
     shares = [member.selected for member in model.members]
     np.testing.assert_allclose(selected_shares(read_run(tmp_path / "run")), shares, atol=1e-6)
-    # The same without the summary, as long as the run goes on: the last row tells of its last step.
+    # The same without the summary, as during a run: the last row is that of its last step.
     (tmp_path / "run" / "summary.json").unlink()
     np.testing.assert_allclose(selected_shares(read_run(tmp_path / "run")), shares, atol=1e-6)
     assert len(set(shares)) > 1

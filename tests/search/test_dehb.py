@@ -1,4 +1,4 @@
-"""DEHB by hand on tiny tables, and beside random search on a function with a known optimum."""
+"""DEHB against hand-worked tiny tables, and against random search on a function with a known optimum."""
 
 from __future__ import annotations
 
@@ -199,7 +199,7 @@ def test_a_state_of_other_fidelities_is_refused() -> None:
     saved = TINY.to_dict(TINY.init())
     with pytest.raises(CheckpointError, match=r"have sizes \[9, 5, 3\], the saved ones \[3, 2\]"):
         DEHB(dimensions=2, min_fidelity=1, max_fidelity=9).from_dict(saved)
-    with pytest.raises(CheckpointError, match="a place that its brackets do not have"):
+    with pytest.raises(CheckpointError, match="a position that its brackets do not have"):
         TINY.from_dict(saved | {"place": 3})
     with pytest.raises(CheckpointError, match="cannot be read"):
         TINY.from_dict(saved | {"subpopulations": [{}]})
@@ -213,7 +213,7 @@ def test_no_dimensions_or_no_table() -> None:
 
 
 def quadratic(seed: int) -> Callable[[Trial], float]:
-    """Squared distance from an optimum that lies up to 0.2 elsewhere in each coordinate when fidelity is low."""
+    """Squared distance from an optimum that is shifted by up to 0.2 in each coordinate at low fidelity."""
     rng = np.random.default_rng(1000 + seed)
     optimum, bias = rng.uniform(0.2, 0.8, 8), rng.uniform(-0.2, 0.2, 8)
     return lambda trial: float(((trial.u - optimum - bias * (1 - trial.fidelity / 81)) ** 2).sum())
@@ -234,10 +234,10 @@ def best_at_full_fidelity(searcher: Searcher[Any], function: Callable[[Trial], f
 
 
 def test_it_beats_random_search_for_the_same_steps() -> None:
-    """Less than half of random search's best in 8 of 10 seeds, after four rounds of 1902 steps.
+    """DEHB's best is less than half of random search's in 8 of 10 seeds, after four rounds of 1902 steps.
 
-    Over 40 seeds it was so in 39, with a median of 0.048 against 0.235. With uniform vectors in place of the evolved
-    ones (Hyperband alone) it was so in 11 of 40, and in none of these ten.
+    This held in 39 of 40 seeds, with a median of 0.048 against 0.235. With uniform vectors instead of the evolved ones
+    (Hyperband alone) it held in 11 of 40, and in none of these ten.
     """
     won = 0
     for seed in range(10):

@@ -1,4 +1,4 @@
-"""Random search draws uniformly, and learns nothing."""
+"""Random search draws uniformly, regardless of earlier results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every searcher must do: pure transitions, one pending trial, a state that survives JSON at any point."""
+"""The contract of all searchers: pure transitions, one pending trial, a state that survives JSON at any point."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def plain(trial: Trial) -> tuple[Any, ...]:
 
 
 def continued(searcher: Searcher[Any], state: Any, rng: np.random.Generator, fitnesses: list[float]) -> list[object]:
-    """The trials from here on, and the state behind them; a pending one is told first."""
+    """The following trials, and the state after them; a pending one is told first."""
     trials: list[object] = []
     for fitness in fitnesses:
         trial = searcher.pending(state)
@@ -103,11 +103,11 @@ def test_one_trial_is_pending_at_most(searcher: Searcher[Any]) -> None:
     state, trial = searcher.ask(searcher.init(), rng)
     with pytest.raises(ValueError, match="trial 0 is pending"):
         searcher.ask(state, rng)
-    with pytest.raises(ValueError, match="trial 7 is told, but trial 0 is pending"):
+    with pytest.raises(ValueError, match="was called for trial 7, but trial 0 is pending"):
         searcher.tell(state, trial._replace(number=7), 0.0)
     told = searcher.tell(state, trial, 0.0)
     assert searcher.pending(told) is None
-    with pytest.raises(ValueError, match="trial 0 is told, but none is pending"):
+    with pytest.raises(ValueError, match="was called for trial 0, but none is pending"):
         searcher.tell(told, trial, 0.0)
 
 

@@ -1,4 +1,4 @@
-"""One contract that all rules for the behaviour member pass, and how often each member acts."""
+"""One contract for all behaviour rules, and how often each member acts."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_contract(name: str, size: int) -> None:
         (1.0, [True] * 4, 2, [0.25, 0.25, 0.25, 0.25]),
         (0.0, [True] * 4, 2, [0.0, 0.0, 1.0, 0.0]),
         (0.3, [True, False, True, True], 0, [0.8, 0.0, 0.1, 0.1]),
-        # A target member that is dead is not followed: any of the others, always.
+        # A diverged target member never acts: the others are drawn uniformly.
         (0.4, [True, True, False, True], 2, [1 / 3, 1 / 3, 0.0, 1 / 3]),
         (0.0, [False, True, False, False], 2, [0.0, 1.0, 0.0, 0.0]),
     ],
@@ -103,11 +103,11 @@ def inverse_loss_draws(losses: list[float], alive: list[bool], size: int, draws:
         # 1/L is 1, 2, 4, 1 eighths.
         ([4.0, 2.0, 1.0, 4.0], [True] * 4, [1 / 8, 2 / 8, 4 / 8, 1 / 8]),
         ([4.0, 2.0, 1.0, 4.0], [True, True, False, True], [1 / 4, 2 / 4, 0.0, 1 / 4]),
-        # Just after a reset, nobody is preferred.
+        # Just after a reset, all members are equally likely.
         ([0.0, 0.0, 0.0, 0.0], [True] * 4, [1 / 4] * 4),
         # 1 / (L + 1e-6): a small loss that is no larger than the constant, and one that is three times as large.
         ([0.0, 1e-6, 3e-6, 1.0], [True] * 4, [4 / 7, 2 / 7, 1 / 7, 0.0]),
-        # The sum of a member that is about to diverge may be infinite before anybody knows.
+        # The cumulated loss of a diverging member can be infinite before it is marked as diverged.
         ([2.0, np.inf, np.nan, 2.0], [True] * 4, [1 / 2, 0.0, 0.0, 1 / 2]),
         ([1e-3, 1e-3, 1e-3, 5.0], [False, False, False, True], [0.0, 0.0, 0.0, 1.0]),
     ],

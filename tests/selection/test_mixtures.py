@@ -1,4 +1,4 @@
-"""Mixtures of all members as target: their weights against numbers worked out by hand, and at the limits."""
+"""Mixtures of all members as target: weights against numbers worked out by hand, and limiting cases."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MIXTURES = ("inverse_loss", "softmax")
 def chosen(
     name: str, losses: list[float], alive: list[bool] | None = None, temperature: float = 1.0
 ) -> tuple[list[int], list[float]]:
-    """The members in their order, and the weight of each in the order of the members."""
+    """The selected members in order, and the weight of each member by index."""
     living = jnp.ones(len(losses), bool) if alive is None else jnp.asarray(alive)
     selected = target_rule(name, temperature).select(jnp.zeros(len(losses)), jnp.asarray(losses), living, 1)
     weights = dict(zip(selected.members.tolist(), selected.weights.tolist(), strict=True))
@@ -73,8 +73,8 @@ def test_softmax_goes_from_the_best_alone_to_equal_weights() -> None:
 
 
 @pytest.mark.parametrize("name", MIXTURES)
-def test_a_dead_member_weighs_nothing_and_changes_nothing(name: str) -> None:
-    # The mean of softmax is that of the living: with the first dead, all is as if it were not there.
+def test_a_diverged_member_has_weight_0_and_no_effect(name: str) -> None:
+    # The mean is over non-diverged members: if the first has diverged, the result is as if it did not exist.
     for loss in (0.0, 100.0, math.inf, math.nan):
         members, weights = chosen(name, [loss, 4.0, 1.0], alive=[False, True, True])
         assert members == [2, 1, 0] and weights[0] == 0.0
@@ -86,7 +86,7 @@ def test_an_infinite_loss_of_a_living_member_weighs_nothing(name: str) -> None:
     members, weights = chosen(name, [math.inf, 4.0, 1.0])
     assert members == [2, 1, 0] and weights[0] == 0.0
     np.testing.assert_allclose(weights[1:], weights_of(name, [4.0, 1.0]), rtol=1e-6)
-    # Where no loss is finite, all who live count the same.
+    # If no loss is finite, all non-diverged members have equal weights.
     np.testing.assert_allclose(weights_of(name, [math.inf] * 3, alive=[True, False, True]), [0.5, 0.0, 0.5])
 
 
@@ -108,7 +108,7 @@ def test_losses_may_be_very_different() -> None:
 
 @pytest.mark.parametrize("name", MIXTURES)
 def test_nothing_overflows(name: str) -> None:
-    # Their sum is more than the largest number that there is.
+    # Their sum overflows.
     np.testing.assert_allclose(weights_of(name, [3e38, 3e38, 3e38]), 1.0 / 3.0, rtol=1e-6)
 
 

@@ -1,4 +1,4 @@
-"""One contract that all rules for the target member pass, and what each of them chooses."""
+"""One contract for all target rules, and what each of them chooses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a callback can read and record while training goes on, and that reading changes nothing."""
+"""What a callback can read and record during training, and that reading changes nothing."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Reader(BaseCallback):
         values = self.locals
         self.seen.append({name: np.copy(values[name]) for name in ("rewards", "dones", "actions", "new_obs")})
         assert len(values["infos"]) == self.trainer.environments.count
-        for name in ("rewards", "dones", "new_obs", "actions"):  # copies: to spoil them must not matter
+        for name in ("rewards", "dones", "new_obs", "actions"):  # copies: overwriting them must have no effect
             values[name][...] = 0
         return True
 

@@ -1,4 +1,4 @@
-"""Callbacks: called when they should be, with any number of environments, and able to stop the training."""
+"""Callbacks: called at the right time, with any number of environments, and able to stop the training."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def make_trainer(
 
 
 class Listener(Observer):
-    """Keeps the events."""
+    """Records the events."""
 
     def __init__(self) -> None:
         self.told: list[Event] = []
@@ -86,7 +86,7 @@ class ClosingCartPole(gymnasium.Wrapper[Any, Any, Any, Any]):
 
 
 class Diary(BaseCallback):
-    """Writes down every call."""
+    """Records every call."""
 
     def __init__(self, stop_at: int | None = None) -> None:
         super().__init__()

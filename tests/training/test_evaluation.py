@@ -1,4 +1,4 @@
-"""Evaluation: right sums, explicit seeds, the same numbers for the same call, and no one else's generator."""
+"""Evaluation: correct sums, explicit seeds, reproducible numbers, and no use of global random generators."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Countdown(gymnasium.Env[np.ndarray, Any]):
 
 
 class Constant:
-    """A policy with one action; it keeps what it was asked."""
+    """A policy with one action; it records its arguments."""
 
     def __init__(self, action: int) -> None:
         self.action = action
@@ -181,7 +181,7 @@ def test_a_file_that_is_no_log_is_not_touched(tmp_path: Path) -> None:
         with pytest.raises(UserError, match=f"must hold numbers, but one of its lines is '{line}'"):
             EvaluationLog(path).check()
     path.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(UserError, match="it is no log of evaluations, and was not overwritten"):
+    with pytest.raises(UserError, match="it is not a log of evaluations, and was not overwritten"):
         EvaluationLog(path).open(5)
     assert path.read_bytes() == b"\xff\xfe\x00"
 

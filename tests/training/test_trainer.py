@@ -1,4 +1,4 @@
-"""The loop: the same seed is the same run to the bit, whoever listens, and however often it was left and taken up."""
+"""The loop: the same seed gives the same run to the bit, with any observers, and however often it is interrupted."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def trainer_for(n_envs: int = 1, seed: int = 0, **settings: Any) -> Trainer:
 
 
 class Diary(Observer):
-    """Writes down what happens, and in which order."""
+    """Records all calls in order."""
 
     def __init__(self) -> None:
         self.episodes: list[Episode] = []
@@ -86,7 +86,7 @@ class At(Observer):
 
 
 class Curious(Observer):
-    """Asks for everything there is to know, after every step."""
+    """Reads everything that the trainer offers, after every step."""
 
     def on_step(self, trainer: Trainer) -> None:
         agent, state, clock = trainer.agent, trainer.state, trainer.clock
@@ -124,7 +124,7 @@ def test_an_observer_is_called_when_it_said_and_one_that_said_nothing_after_ever
 
 
 def everything(trainer: Trainer) -> dict[str, Any]:
-    """All that a run is, in a form that compares bit for bit."""
+    """The complete state of a run, in a form that compares bit for bit."""
     snapshot = trainer.snapshot()
     rows = trainer.replay.rows(trainer.replay.oldest, trainer.replay.added)
     arrays = {**snapshot.arrays, **{f"replay/{name}": array for name, array in rows.items()}}
@@ -276,6 +276,6 @@ def test_a_failure_of_the_agent_ends_the_run_with_its_error(
     with pytest.raises(AllMembersDiverged) as raised:
         trainer.run(STEPS, [diary])
     assert raised.value is error
-    # Observers hear nothing of it but that the run is left; what was due is not settled.
+    # Observers are only told that the run is closed; the due operations are not performed.
     assert [call for call in diary.calls if call != "episode"] == ["start", *["step"] * steps, "close"]
     assert diary.events == [] and trainer.clock.settled == max(0, steps - 1)

@@ -1,1 +1,1 @@
-"""Algorithms, a package or a file for each family, found by the names in its table `ALGORITHMS`."""
+"""The algorithms: one package or file per family, found by the names in its table `ALGORITHMS`."""

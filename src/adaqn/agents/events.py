@@ -1,4 +1,4 @@
-"""What happens in a run besides its steps and episodes, for the files, the screen and callbacks."""
+"""Events of a run other than steps and episodes, for result files, the console and callbacks."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from adaqn.hyperparameters import Hyperparameters
 
 
 class TargetUpdate(NamedTuple):
-    """The target was renewed: who became target, and the ensemble since the last time.
+    """The target was updated: the chosen member, and statistics of the ensemble since the previous event.
 
-    Where the target is renewed with every update, this sums up all of them since the last event.
+    For algorithms that choose the target in every update, one event summarizes all updates since the previous one.
     """
 
     step: int
-    target: int  # the target member, or the first of them
+    target: int  # the target member; the first one if there are several
     cumulated_loss: tuple[float, ...]  # [K] inf for a diverged member
-    acted: tuple[float, ...]  # [K] actions chosen by each, or its share in training the actor
-    newly_diverged: tuple[int, ...]  # members found diverged since the last time
-    selected: tuple[float, ...] | None = None  # [K] share of the updates with it in the target, where that is many
+    acted: tuple[float, ...]  # [K] actions chosen by each member, or the fraction of actor updates that used it
+    newly_diverged: tuple[int, ...]  # members that diverged since the previous event
+    selected: tuple[float, ...] | None = None  # [K] fraction of updates with the member in the target
 
 
 class Generation(NamedTuple):
@@ -34,7 +34,7 @@ class Generation(NamedTuple):
 
 
 class MemberEvaluation(NamedTuple):
-    """An episode that one member played alone."""
+    """An episode played by a single member."""
 
     step: int
     generation: int
@@ -44,7 +44,7 @@ class MemberEvaluation(NamedTuple):
 
 
 class PolicyEvaluation(NamedTuple):
-    """The learned policy was evaluated in episodes apart from training."""
+    """The learned policy was evaluated in separate episodes."""
 
     step: int
     returns: tuple[float, ...]
@@ -67,19 +67,19 @@ class PolicyEvaluation(NamedTuple):
 
 
 class TrialEnd(NamedTuple):
-    """A trial of a search is over."""
+    """A trial of a search ended."""
 
     number: int
     hyperparameters: Hyperparameters
-    fidelity: int  # steps that it was given
-    first_step: int  # of the run, where the trial began
+    fidelity: int  # its budget in steps
+    first_step: int  # step of the run at which the trial began
     last_step: int
-    fitness: float | None  # its mean return, None if it failed
-    origin: dict[str, Any]  # what the search says about it
+    fitness: float | None  # mean return; None if the trial failed
+    origin: dict[str, Any]  # how the search generated the trial
 
 
 class TrialStart(NamedTuple):
-    """A search begins a trial: in new episodes, and with an empty replay buffer unless it is kept."""
+    """A trial of a search starts: environments are reset, and the replay buffer is emptied unless `keeps_replay`."""
 
     step: int
     number: int
@@ -89,9 +89,9 @@ class TrialStart(NamedTuple):
 
 
 class Failure(NamedTuple):
-    """Nothing can be learned any more. It ends the run, or the trial of a search."""
+    """Learning cannot continue: the run ends, or the current trial of a search."""
 
-    error: UserError  # what the run ends with
+    error: UserError  # raised at the end of the run
 
 
 Event = TargetUpdate | Generation | MemberEvaluation | PolicyEvaluation | TrialEnd | TrialStart | Failure

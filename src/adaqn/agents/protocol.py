@@ -1,9 +1,9 @@
-"""What the loop needs of an algorithm.
+"""The interface between an algorithm and the training loop.
 
-An agent holds only what is fixed for a run; all that learning changes is in its state, which goes in and comes out.
-The agent says what is due (`plan`) and the loop does it, so that algorithms with very different rhythms share one
-loop. Randomness comes in as a generator that the loop owns and saves; compiled functions get numbers drawn from it,
-because on a CPU drawing a few inside takes a tenth of the whole step.
+An agent holds only what is constant during a run; everything that learning changes is in its state, which is passed in
+and returned. The agent says which operations are due (`plan`) and the loop executes them, so that algorithms with very
+different update patterns share one loop. Randomness comes from a generator that the loop owns and saves; compiled
+functions receive numbers drawn from it, because on a CPU drawing a few inside them takes a tenth of the whole step.
 """
 
 from __future__ import annotations
@@ -29,83 +29,83 @@ Arrays = dict[str, np.ndarray]
 
 
 class Clock(NamedTuple):
-    """Where a run stands, in environment steps."""
+    """Progress of a run, in environment steps."""
 
     step: int = 0  # environment steps taken
-    settled: int = 0  # up to which step all that was due has been done
-    horizon: int = 0  # length of the run that schedules "until the end" refer to
+    settled: int = 0  # all operations due up to this step have been executed
+    horizon: int = 0  # length of the run, for schedules that last until its end
     replay_start: int = 0  # the step at which the replay buffer was empty
 
 
 def clock_from(values: Mapping[str, Any]) -> Clock:
-    """The clock that was saved as `_asdict()`."""
+    """Restore a clock that was saved with `_asdict()`."""
     return Clock(**{name: count(f"the clock's {name}", values[name]) for name in Clock._fields})
 
 
 class Operation(enum.Enum):
-    """Something that is due between two steps of the environment."""
+    """Something to do between two environment steps."""
 
     UPDATE = enum.auto()  # one gradient step of every member on a fresh batch
-    ACTOR_UPDATE = enum.auto()  # the same, followed by one of the actor on that batch
-    TARGET_UPDATE = enum.auto()  # choose the target member and renew the target, or report how often it was chosen
-    GENERATION = enum.auto()  # a target update, after which some members are replaced by children of others
-    EPISODE_END = enum.auto()  # an episode in the evaluation of one member is over
-    NEXT_MEMBER = enum.auto()  # the evaluation of one member is over, that of another begins
-    NEW_TRIAL = enum.auto()  # a search drops its agent and starts another
+    ACTOR_UPDATE = enum.auto()  # the same, followed by a gradient step of the actor on that batch
+    TARGET_UPDATE = enum.auto()  # choose the target member and update the target, or report how often each was chosen
+    GENERATION = enum.auto()  # a target update, then some members are replaced by children of others
+    EPISODE_END = enum.auto()  # an episode in the evaluation of one member ended
+    NEXT_MEMBER = enum.auto()  # the evaluation moves on to another member
+    NEW_TRIAL = enum.auto()  # a search discards its agent and starts another
 
     @property
     def needs_batch(self) -> bool:
-        """Whether it learns from a batch of the replay buffer."""
+        """Whether the operation learns from a batch sampled from the replay buffer."""
         return self in (Operation.UPDATE, Operation.ACTOR_UPDATE)
 
 
 class MemberReport(NamedTuple):
-    """One member as a user wants to see it."""
+    """One member, as shown to the user."""
 
     hyperparameters: Hyperparameters
-    cumulated_loss: float  # the loss by which the target was last chosen
-    selected: float  # share of the target updates in which it was chosen
-    selections: int  # number of these
+    cumulated_loss: float  # the loss that the target was last chosen by
+    selected: float  # fraction of the target updates in which it was chosen
+    selections: int  # number of target updates in which it was chosen
     diverged: bool
 
 
 class Report(NamedTuple):
-    """What an agent tells about its state, for the screen and the logs."""
+    """Summary of an agent's state for the console and the logs."""
 
     members: tuple[MemberReport, ...]
-    targets: tuple[int, ...]  # members that the target is computed from, each once, the best first
+    targets: tuple[int, ...]  # members that the target is computed from, without duplicates, best first
     generation: int  # of the member whose policy is used, as numbered in members.jsonl
-    metrics: dict[str, float]  # scalars for the logs by their tags (`train/loss`, `ada/...`)
-    lines: tuple[str, ...] = ()  # what the table of the members does not tell
-    policy_return: float | None = None  # of the learned policy, if the algorithm measured it (`measures_policy`)
+    metrics: dict[str, float]  # scalars for the logs, by tag (`train/loss`, `ada/...`)
+    lines: tuple[str, ...] = ()  # printed below the table of members
+    policy_return: float | None = None  # return of the learned policy, if the algorithm measures it (`measures_policy`)
 
     @property
     def target(self) -> int:
-        """The member that the target is computed from, or the first of them."""
+        """The target member; the first one if there are several."""
         return self.targets[0]
 
 
 class PolicyWeights(NamedTuple):
     """The learned policy as a network, for use without the agent."""
 
-    # The action with the largest output; the tanh of the first half of the outputs; the tanh of the outputs.
+    # greedy: argmax of the outputs; tanh-gaussian: tanh of the first half of the outputs; tanh: tanh of the outputs.
     kind: Literal["greedy", "tanh-gaussian", "tanh"]
     network: Network
     parameters: np.ndarray  # [P]
-    hyperparameters: Hyperparameters  # that it was trained with
+    hyperparameters: Hyperparameters  # used to train it
 
 
 class Agent(Protocol[State]):
-    """Pure transitions of a state that the loop carries and never looks into."""
+    """Pure transitions of a state that the loop passes along without inspecting it."""
 
     @property
     def parameter_bytes(self) -> int:
-        """Memory that the state takes."""
+        """Memory used by the state."""
         ...
 
     @property
     def memory_needs(self) -> tuple[Need, ...]:
-        """What learning needs memory for besides the replay buffer, known before anything is allocated."""
+        """Memory that learning needs besides the replay buffer, estimated before anything is allocated."""
         ...
 
     def init(self, seed: int) -> State:
@@ -119,7 +119,7 @@ class Agent(Protocol[State]):
     def act(
         self, state: State, observations: np.ndarray, clock: Clock, rng: np.random.Generator
     ) -> tuple[State, np.ndarray | Failure]:
-        """The actions of the behaviour policy [n_envs, ...], or why there can be none."""
+        """The actions of the behaviour policy [n_envs, ...], or the failure that prevents them."""
         ...
 
     def update(
@@ -131,17 +131,17 @@ class Agent(Protocol[State]):
         rng: np.random.Generator,
         act_on: np.ndarray | None = None,
     ) -> tuple[State, np.ndarray | Failure | None]:
-        """Learn from a batch; with observations `act_on`, also choose the next actions, in the same dispatch."""
+        """Learn from a batch; given observations `act_on`, also choose the next actions in the same dispatch."""
         ...
 
     def perform(
         self, state: State, operation: Operation, clock: Clock, rng: np.random.Generator
     ) -> tuple[State, tuple[Event, ...]]:
-        """Carry out an operation that needs no batch, and report it."""
+        """Execute an operation that needs no batch, and return the resulting events."""
         ...
 
     def episodes_ended(self, state: State, episodes: Sequence[FinishedEpisode], clock: Clock) -> State:
-        """Take note of the training episodes that ended in the last step, of which there is at least one."""
+        """Record the training episodes (at least one) that ended in the last step."""
         ...
 
     def policy(
@@ -155,15 +155,15 @@ class Agent(Protocol[State]):
         ...
 
     def report(self, state: State, clock: Clock) -> Report:
-        """The members as they stand, and scalars for the logs."""
+        """Summarize the members, with scalars for the logs."""
         ...
 
     def to_arrays(self, state: State) -> tuple[Arrays, Json]:
-        """All of the state as named arrays and JSON."""
+        """Convert the whole state to named arrays and JSON."""
         ...
 
     def saved_bytes(self, meta: Json) -> int:
-        """The size of the parameters that `to_arrays` with this JSON has arrays for, besides all else."""
+        """A lower bound on the bytes of the arrays that belong to this JSON: the size of their parameters."""
         ...
 
     def from_arrays(self, arrays: Arrays, meta: Json) -> State:

@@ -1,8 +1,8 @@
-"""What a name such as `adadqn` stands for: an agent, its settings, and which members it can train.
+"""The registry of algorithms: the agent, the settings and the allowed members behind a name such as `adadqn`.
 
-A family is a package or a file beside this one with a table `ALGORITHMS` of names; another package adds a name with
-an entry point in the group `adaqn.algorithms`, which refers to an `Algorithm` or to a module with such a table. The
-names are read from the source of a table, so that listing them imports nothing.
+A family is a package or a file next to this one with a table `ALGORITHMS`; a third-party package adds a name with an
+entry point in the group `adaqn.algorithms`, which refers to an `Algorithm` or to a module with such a table. The names
+are parsed from the source of a table, so that listing them imports nothing.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ Table = Literal["evaluations", "trials"]
 
 
 class Traits(NamedTuple):
-    """What the files and the screen must know of an algorithm."""
+    """Properties of an algorithm that affect its result files and console output."""
 
-    tables: tuple[Table, ...] = ()  # what a run directory has besides the usual files
-    measures_policy: bool = False  # `Report.policy_return` tells how good its policy is, and not training returns
-    sums_up_selections: bool = False  # its `TargetUpdate` events sum up many updates, with the share of each member
+    tables: tuple[Table, ...] = ()  # additional files in the run directory
+    measures_policy: bool = False  # `Report.policy_return` is the score of its policy, not the training returns
+    sums_up_selections: bool = False  # a `TargetUpdate` event summarizes many updates, with a fraction per member
 
 
-_FOR_MEMBERS = 0x6D656D62  # keeps the draw of the first members apart from all else that a seed decides
+_FOR_MEMBERS = 0x6D656D62  # separates the draw of the initial members from the other random streams of a seed
 _ADDED = PluginFolder("algorithm", "adaqn.agents.added", entry_points="adaqn.algorithms")
 
 
@@ -57,24 +57,24 @@ NO_TRAITS = Traits()
 
 @dataclass(frozen=True)
 class Algorithm:
-    """A name on the command line: an agent, perhaps with some settings fixed, and members to start from."""
+    """A name on the command line: an agent, optionally with fixed settings, and its default members."""
 
     settings: type[Settings]
     make: MakeAgent
-    members: Callable[[tuple[int, ...]], tuple[Hyperparameters, ...]]  # when none are given, by the observations' shape
+    members: Callable[[tuple[int, ...]], tuple[Hyperparameters, ...]]  # default members for an observation shape
     overrides: Mapping[str, Any] = field(default_factory=dict)
-    copies: int | None = None  # trains exactly so many equal members
-    least: int = 1  # members that it needs
-    space: Literal["optional", "required", "none"] = "none"  # whether it can search in a space of hyperparameters
-    scheduled: bool = False  # can follow a schedule of hyperparameters
-    base: str | None = None  # tries members of the space one after the other, each in a run of this algorithm
-    base_settings: type[Settings] | None = None  # what one such trial can be given, where it can be the base of one
-    one_environment: bool = False  # evaluates its members one by one
+    copies: int | None = None  # if set, trains exactly this many equal members
+    least: int = 1  # minimum number of members
+    space: Literal["optional", "required", "none"] = "none"  # whether it searches a space of hyperparameters
+    scheduled: bool = False  # supports a schedule of hyperparameters
+    base: str | None = None  # for a search: the algorithm that its trials run
+    base_settings: type[Settings] | None = None  # settings of a trial, if it can be the base of a search
+    one_environment: bool = False  # evaluates its members one at a time
     traits: Traits = NO_TRAITS
-    over: Callable[[str], Algorithm] | None = None  # the same search with another base, given by name
+    over: Callable[[str], Algorithm] | None = None  # for a search: the same search with the base of this name
 
     def configure(self, given: Mapping[str, Any]) -> Any:
-        """The settings with the given values; those that make this algorithm what it is cannot be others."""
+        """Build the settings from the given values; the values fixed by this algorithm cannot be changed."""
         names = [item.name for item in dataclasses.fields(self.settings)]
         own = [item.name for item in dataclasses.fields(Hyperparameters)]
         for name in given:
@@ -84,11 +84,11 @@ class Algorithm:
                 raise unknown_name("setting", name, names)
         for name, value in self.overrides.items():
             if given.get(name, value) != value:
-                raise UserError(f"this algorithm is the one with {name}={value!r}, but got {name}={given[name]!r}")
+                raise UserError(f"this algorithm always uses {name}={value!r}, but got {name}={given[name]!r}")
         return self.settings(**{**self.overrides, **given})
 
     def environments(self, given: object) -> int:
-        """How many environments are stepped side by side."""
+        """The validated number of parallel environments."""
         n_envs = count("n_envs", given, low=1, high=most("n_envs"))
         if self.one_environment and n_envs > 1:
             raise UserError(f"this algorithm evaluates one member at a time: n_envs must be 1, but it is {n_envs}")
@@ -97,15 +97,15 @@ class Algorithm:
     def population(
         self, given: Population, settings: Any, seed: int, observation_shape: Callable[[], tuple[int, ...]]
     ) -> Population:
-        """What to train: the members given, or drawn from the space, or the default ones for these observations."""
+        """Resolve the members: as given, sampled from the space, or the defaults for this observation shape."""
         if given.space is None and self.space == "required":
             given = given._replace(space=default_space(observation_shape()))
         if given.space is not None and self.space == "none":
-            raise UserError("this algorithm cannot search in a space of hyperparameters, but got one")
+            raise UserError("this algorithm cannot search a space of hyperparameters, but got one")
         if given.space is not None:
             require_room(given.space, given.members, observation_shape)
         if given.schedule and not self.scheduled:
-            raise UserError("only dqn follows a schedule of hyperparameters, but this algorithm got one")
+            raise UserError("only dqn supports a schedule of hyperparameters, but this algorithm got one")
         if given.space is None:
             refuse_idle_evolution(settings, scheduled=bool(given.schedule))
         if self.base is not None:
@@ -116,13 +116,13 @@ class Algorithm:
                 )
             return given
         if given.space is not None and not given.members:
-            # Drawn here, so that the configuration of a run names them.
+            # Sampled here, so that the configuration of a run lists them.
             rng = np.random.default_rng([seed, _FOR_MEMBERS])
             members = self._checked(tuple(given.space.sample(rng) for _ in range(settings.population)))
         elif given.schedule:
             members = (given.schedule[0].hyperparameters,)
             if given.members and given.members != members:
-                raise UserError("a schedule says what the member is from the start, so it takes no other members")
+                raise UserError("a schedule defines the member from the start, so no other members can be given")
         else:
             members = self._checked(given.members or self.members(observation_shape()))
         for k, member in enumerate(members):
@@ -147,7 +147,7 @@ class Algorithm:
 
 
 def agent_class(path: str) -> MakeAgent:
-    """Make agents of the class at `module:Class`, which is imported when the first one is made."""
+    """Return a factory for the agent class at `module:Class`, which is imported on first use."""
 
     def make(
         settings: Any, population: Population, observations: gymnasium.Space, actions: gymnasium.Space
@@ -159,9 +159,9 @@ def agent_class(path: str) -> MakeAgent:
 
 
 def algorithm(name: object, base: object = None) -> Algorithm:
-    """The algorithm with this name; a search may be given another base than its own.
+    """Look up an algorithm by name; a search can be given a base other than its default.
 
-    The names may come from a file, and be no names at all.
+    The values may come from a file, so they need not be strings.
     """
     if not isinstance(name, str) or name not in algorithm_names():
         raise unknown_name("algorithm", name, algorithm_names())
@@ -169,25 +169,25 @@ def algorithm(name: object, base: object = None) -> Algorithm:
     if base is None or base == chosen.base:
         return chosen
     if chosen.over is None:
-        raise UserError(f"{name} has no trials and so no base, but got base={base!r}")
-    # Only this one is loaded: a plug-in that is broken must not stand in the way of the others.
+        raise UserError(f"{name} runs no trials, so it has no base, but got base={base!r}")
+    # Only this one is loaded: a broken plug-in must not block the others.
     if not isinstance(base, str) or base not in algorithm_names() or _load(base).base_settings is None:
         raise unknown_name("base", base, base_names())
     return chosen.over(base)
 
 
 def algorithm_names() -> list[str]:
-    """The names of all algorithms, sorted; nothing is imported for them."""
+    """The sorted names of all algorithms; imports nothing."""
     return sorted({*_families(), *_ADDED.names()})
 
 
 def base_names() -> list[str]:
-    """The names of all algorithms that a search can try members with."""
+    """The names of all algorithms that can be the base of a search."""
 
     def can_be_tried(name: str) -> bool:
         try:
             return _load(name).base_settings is not None
-        except UserError:  # a plug-in that cannot be loaded, which is reported when somebody asks for it
+        except UserError:  # a plug-in that cannot be loaded; reported when it is requested by name
             return False
 
     return [name for name in algorithm_names() if can_be_tried(name)]
@@ -206,13 +206,13 @@ def _load(name: str) -> Algorithm:
 
 @cache
 def _families() -> dict[str, str]:
-    """The module of each algorithm's table, by its name."""
+    """Map each built-in algorithm's name to the module with its table."""
     modules = [f"{agents.__name__}.{module.name}" for module in pkgutil.iter_modules(agents.__path__)]
     return {name: module for module in modules for name in _table_names(module)}
 
 
 def _table_names(module: str) -> list[str]:
-    """The keys of the table `ALGORITHMS` of a module, from its source."""
+    """The keys of a module's table `ALGORITHMS`, parsed from its source."""
     spec = importlib.util.find_spec(module)
     source = spec.loader.get_source(module) if spec and isinstance(spec.loader, InspectLoader) else None
     for statement in ast.parse(source or "").body:

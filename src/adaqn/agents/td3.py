@@ -1,9 +1,9 @@
-"""AdaTD3, RandTD3 and TD3: a deterministic actor, delayed and with a smoothed target, and critics as in Algorithm 2.
+"""AdaTD3, RandTD3 and TD3: delayed deterministic actor, target policy smoothing, and critics as in Algorithm 2.
 
 TD3 (Fujimoto et al., 2018) with K critics instead of two. The two with the smallest cumulated losses make up the
-target, as in AdaSAC. TD3 trains its actor against the first of its critics alone; AdaTD3 against the first of a
-behaviour pair, which is the target pair, or a random one with probability ε_b. All targets, the actor's included, move
-when the actor does.
+target, as in AdaSAC. TD3 trains its actor against its first critic only; AdaTD3 against the first of a behaviour
+pair, which is the target pair, or a random one with probability ε_b. All target networks, the actor's included, are
+updated together with the actor.
 """
 
 from __future__ import annotations
@@ -45,27 +45,27 @@ from adaqn.selection.draws import initial_selection
 
 @dataclass(frozen=True, kw_only=True)
 class PlainTD3Settings(ActorSettings):
-    """What a TD3 with two equal critics needs."""
+    """Settings of TD3 with two equal critics."""
 
-    gradient_steps: int = setting(1, "updates of the critics made each time (UTD)", at_least(1))
-    policy_delay: int = setting(2, "updates of the critics for each one of the actor and of all targets", at_least(1))
-    action_noise: float = setting(0.1, "standard deviation of the noise on actions, which are in [-1, 1]", between(0.0))
-    target_policy_noise: float = setting(
-        0.2, "standard deviation of the noise on the actions of the target", between(0.0)
+    gradient_steps: int = setting(1, "critic updates per training step (UTD)", at_least(1))
+    policy_delay: int = setting(2, "critic updates per update of the actor and of all target networks", at_least(1))
+    action_noise: float = setting(
+        0.1, "standard deviation of the exploration noise, for actions in [-1, 1]", between(0.0)
     )
-    target_noise_clip: float = setting(0.5, "limit of the noise on the actions of the target", between(0.0))
+    target_policy_noise: float = setting(0.2, "standard deviation of the noise on the target actions", between(0.0))
+    target_noise_clip: float = setting(0.5, "clipping range of the noise on the target actions", between(0.0))
 
 
 @dataclass(frozen=True, kw_only=True)
 class TD3Settings(PlainTD3Settings, PairSettings):
-    """What all members share, and how pairs of them are chosen."""
+    """Settings that all members share, and how pairs of them are chosen."""
 
 
 TD3Program = Program[TD3Settings]
 
 
 class TD3State(NamedTuple):
-    """All that learning changes. K members, of which two make up the target."""
+    """Everything that learning changes. K members, of which two make up the target."""
 
     ensemble: EnsembleState  # online parameters and optimizer states of the critics
     target: EnsembleParameters  # their Polyak averages
@@ -79,15 +79,15 @@ class TD3State(NamedTuple):
 
 
 class Draws(NamedTuple):
-    """What is random in one update."""
+    """The random numbers of one update."""
 
-    smoothing: Array | np.ndarray  # [B, A] standard normal, for the actions of the target
+    smoothing: Array | np.ndarray  # [B, A] standard normal, for the target actions
     selection: Array | np.ndarray  # [K] uniform
     behaviour: Array | np.ndarray  # [1 + K] uniform
 
 
 def start(program: TD3Program, members: tuple[Hyperparameters, ...], discounts: np.ndarray, seed: int) -> TD3State:
-    """Fresh weights, targets equal to them, and the first two members as pair."""
+    """Initialize all networks, with targets equal to them and the first two members as target pair."""
     ensemble = program.ensemble
     rng = np.random.default_rng(seed)
     critics = ensemble.init(members, rng)
@@ -111,28 +111,28 @@ def policy_action(actor: Network, parameters: Array, observation: Array) -> Arra
 
 
 def mode(program: TD3Program, state: TD3State, observation: Array) -> Array:
-    """The actions of the actor. [n, A]"""
+    """The actor's actions. [n, A]"""
     return policy_action(program.actor, state.actor.parameters, observation)
 
 
 def act(program: TD3Program, state: TD3State, observation: Array, noise: Array) -> Array:
-    """The actions of the actor with exploration noise, in [-1, 1]. [n, A]"""
+    """The actor's actions with exploration noise, in [-1, 1]. [n, A]"""
     return jnp.clip(mode(program, state, observation) + program.settings.action_noise * noise, -1.0, 1.0)
 
 
 def target_action(program: TD3Program, state: TD3State, next_observation: Array, noise: Array) -> Array:
-    """The target actor's actions with clipped noise, so that critics become smooth around them. [B, A]"""
+    """The target actor's actions with clipped noise (target policy smoothing). [B, A]"""
     limit = program.settings.target_noise_clip
     smoothing = jnp.clip(program.settings.target_policy_noise * noise, -limit, limit)
     return jnp.clip(policy_action(program.actor, state.target_actor, next_observation) + smoothing, -1.0, 1.0)
 
 
 def update_critics(program: TD3Program, state: TD3State, batch: Batch[Array], draws: Draws) -> TD3State:
-    """One gradient step of every critic on the shared target, then the choice of the pair."""
+    """One gradient step of every critic towards the shared target, then the choice of the pair."""
     action = target_action(program, state, batch.next_observation, jnp.asarray(draws.smoothing))
     inputs = critic_inputs(batch.next_observation, action)
     value, unusable = critic_target(program.ensemble, state.target, state.selected, inputs, program.rule.mixture)
-    # Nobody learns from a target that is too large to compute with; with the next update another pair is there.
+    # No member learns from a target that overflows; the next update uses another pair.
     sound = jnp.isfinite(l2(value)).all()
     trained, losses = critic_step(program, state, batch, value)
     learned = state._replace(ensemble=trained, record=state.record.follow(losses, program.settings.tau))
@@ -143,7 +143,7 @@ def update_critics(program: TD3Program, state: TD3State, batch: Batch[Array], dr
 def update_actor(
     program: TD3Program, state: TD3State, observation: Array, draws: Draws, epsilon: Array | np.ndarray
 ) -> TD3State:
-    """One step of the actor up the value of the first of a behaviour pair; then all targets follow."""
+    """One gradient step of the actor against the first of a behaviour pair; then all targets are updated."""
     ensemble, actor, settings = program
     critics = ensemble.parameters(state.ensemble)
     critic = behaviour_pair(program, state, draws.behaviour, epsilon)[:1]
@@ -161,8 +161,8 @@ def update_actor(
         target_actor=polyak(state.target_actor, stepped.parameters, settings.tau),
         target=polyak(state.target, critics, settings.tau),
     )
-    # A critic that has just diverged must not take the actor with it. Its values may still be finite, but optimizers
-    # square the gradient, and would never recover from an infinite average of that.
+    # A critic that has just diverged must not ruin the actor. Its values may still be finite, but optimizers square
+    # the gradient and never recover from an infinite average.
     usable = jnp.isfinite(l2(values)).all()
     unmoved = state._replace(
         record=state.record.mark_diverged(among(jnp.where(usable, -1, critic), ensemble.size)),
@@ -172,27 +172,27 @@ def update_actor(
 
 
 class TD3Agent(ActorCriticAgent[TD3State]):
-    """TD3 with an ensemble of critics, as the loop sees it."""
+    """TD3 with an ensemble of critics."""
 
     functions = Functions(start, update_critics, update_actor, act, mode)
     outputs_per_action = 1
     actor_copies = 4  # parameters, their Polyak average and two moments
 
     def updates(self, number: int) -> list[Operation]:
-        """As many updates of the critics as are due for the n-th time; the delay of the actor counts each of them."""
+        """The updates of the n-th training step; `policy_delay` counts each critic update."""
         s = self.settings
         made = (number - 1) * s.gradient_steps
         later = range(made + 1, made + s.gradient_steps + 1)
         return [Operation.UPDATE if n % s.policy_delay else Operation.ACTOR_UPDATE for n in later]
 
     def draws(self, members: int, batch: Batch[np.ndarray], rng: np.random.Generator) -> Draws:
-        """What is random in one update."""
+        """Draw the random numbers of one update."""
         smoothing = rng.standard_normal((len(batch.action), self._actions), np.float32)
         uniforms = rng.random(2 * members + 1, np.float32)
         return Draws(smoothing, uniforms[:members], uniforms[members:])
 
     def policy_weights(self, state: AgentState[TD3State]) -> PolicyWeights:
-        """The actor, which never takes a step that is not finite."""
+        """The actor, whose parameters are always finite."""
         return PolicyWeights("tanh", self._actor, np.array(state.learning.actor.parameters), self.settings.actor)
 
 

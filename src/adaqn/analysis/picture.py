@@ -1,4 +1,4 @@
-"""One picture of one run: its returns, the losses of its members, and which member was the target when."""
+"""Overview figure of one run: returns, losses of the members, and which member was the target over time."""
 
 from __future__ import annotations
 
@@ -6,16 +6,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
-from PIL import Image
 
 from adaqn.agents.registry import algorithm, algorithm_names
+from adaqn.analysis.style import Colour, drawn_here, member_colours, metadata, step_axis
 from adaqn.errors import UserError, unknown_name
 from adaqn.files import make_parent, replacing, require_free, require_ours
 from adaqn.hyperparameters import Hyperparameters
@@ -24,25 +23,22 @@ from adaqn.runs.reading import RunData, Selections, member_of, read_run
 from adaqn.runs.standings import acting_returns, history_of, selected_shares, selection_weights
 from adaqn.training.observers import LATEST
 
-BINS = 120  # along the steps, in the strip of targets
+BINS = 120  # along the step axis, in the panel of targets
 POINTS = 480  # of all loss curves together: many long curves would hide one another
-NAMED_ROWS = 24  # members that a legend and an axis have room for
+NAMED_ROWS = 24  # largest number of members that fit in a legend and on an axis
 LONGEST_LABEL = 44
-SOFTWARE = "adaqn"  # the entry of a PNG by which our pictures are known
-COLUMNS = (46.0, 126.0)  # right ends of what stands beside the rows, in points from the axes
+COLUMNS = (46.0, 126.0)  # right ends of the columns of text beside the rows, in points from the axes
 TITLE: dict[str, Any] = {"loc": "left", "fontsize": "small", "color": "0.3"}
-
-Colour = tuple[float, float, float]
 
 
 def draw_run(run_directory: Path, output: Path | None = None, force: bool = False) -> Path:
-    """Draw a run, also one that still goes on, to `picture.png` in its directory, each time anew, or to a file."""
+    """Draw a finished or running run to `output`, by default `picture.png` in its directory, which is replaced."""
     run = read_run(run_directory)
     path = run.path / "picture.png" if output is None else Path(output)
     if output is not None:
         require_free(path, force)
     elif not force:
-        require_ours(path, "picture that adaqn drew", _drawn_here, remedy="add --force")
+        require_ours(path, "picture that adaqn drew", drawn_here, remedy="add --force")
     figure = picture_of(run)
     allowed = FigureCanvasAgg(figure).get_supported_filetypes()
     if path.suffix.lstrip(".") not in allowed:
@@ -50,21 +46,12 @@ def draw_run(run_directory: Path, output: Path | None = None, force: bool = Fals
     make_parent(path)
     kind = path.suffix.lstrip(".")
     with replacing(path) as file:
-        figure.savefig(file, format=kind, metadata={"Software": SOFTWARE} if kind == "png" else None)
+        figure.savefig(file, format=kind, metadata=metadata(kind))
     return path
 
 
-def _drawn_here(path: Path) -> bool:
-    """Whether a file is a picture that this module drew."""
-    try:
-        with Image.open(path) as image:
-            return image.info.get("Software") == SOFTWARE
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):
-        return False
-
-
 def picture_of(run: RunData) -> Figure:
-    """The figure of a run: three panels over one axis of environment steps."""
+    """The figure of a run: three panels that share an axis of environment steps."""
     selection = run.selection
     labels = [_shortened(label) for label in member_labels(_members(run))]
     colours = member_colours(len(labels))
@@ -79,9 +66,7 @@ def picture_of(run: RunData) -> Figure:
     losses.set_title(f"cumulated loss: {loss_meaning(run.sums_up_selections)}", **TITLE)
     last = max([1, *run.episodes.step[-1:], *selection.step[-1:], *run.evaluations.step[-1:]])
     targets.set_xlim(0, float(last))
-    targets.xaxis.set_major_locator(MaxNLocator(integer=True))
-    targets.set_xlabel("environment steps")
-    targets.xaxis.set_major_formatter(FuncFormatter(lambda step, _: f"{step:,.0f}"))
+    step_axis(targets)
     for panel in panels:
         panel.spines[["top", "right"]].set_visible(False)
     figure.align_ylabels(panels)
@@ -90,7 +75,7 @@ def picture_of(run: RunData) -> Figure:
 
 
 def draw_returns(axes: Axes, run: RunData) -> None:
-    """The return of every episode, means over a long and a short window, and the evaluations."""
+    """Plot the return of every episode, means over a long and a short window, and the evaluations."""
     axes.set_ylabel("return")
     axes.grid(alpha=0.25)
     episodes, n = run.episodes, len(run.episodes.step)
@@ -102,7 +87,7 @@ def draw_returns(axes: Axes, run: RunData) -> None:
             episodes.step, episodes.total, "o", color="0.45", markersize=4.5 if n <= 300 else 3.0, markeredgewidth=0,
             alpha=0.5, clip_on=False, label="training episode",
         )  # fmt: skip
-    # A mean of few episodes shows a collapse at the end, which one of many hides.
+    # A mean over few episodes shows a collapse at the end, which a mean over many hides.
     for window, colour in zip(running_windows(n), ("tab:orange", "black"), strict=False):
         mean = running_mean(episodes.total, window)
         axes.plot(episodes.step, mean, color=colour, linewidth=1.4, label=f"mean of {window} episodes")
@@ -111,7 +96,7 @@ def draw_returns(axes: Axes, run: RunData) -> None:
 
 
 def _draw_evaluations(axes: Axes, run: RunData) -> None:
-    """The mean of every evaluation with its standard deviation, and the best model."""
+    """Plot the mean of every evaluation with its standard deviation, and the best model."""
     evaluations = run.evaluations
     steps = np.unique(evaluations.step)
     if len(steps):
@@ -129,7 +114,7 @@ def _draw_evaluations(axes: Axes, run: RunData) -> None:
 
 
 def draw_losses(axes: Axes, selection: Selections, labels: Sequence[str], colours: Sequence[Colour]) -> None:
-    """The loss that members are compared by; a cross is where one diverged."""
+    """Plot the loss by which members are compared; a cross marks where a member diverged."""
     axes.set_ylabel("cumulated loss")
     axes.grid(alpha=0.25)
     if len(selection.step) == 0:
@@ -167,7 +152,7 @@ def draw_losses(axes: Axes, selection: Selections, labels: Sequence[str], colour
 
 
 def draw_targets(axes: Axes, run: RunData, colours: Sequence[Colour]) -> None:
-    """A row per member, the darker the more often it was target in that stretch of steps, and what came of it."""
+    """Draw a row per member, darker where it was the target more often, with its shares and returns beside it."""
     selection, members, pair = run.selection, len(colours), run.sums_up_selections
     axes.set_ylabel("member")
     if len(selection.step) == 0:
@@ -178,7 +163,7 @@ def draw_targets(axes: Axes, run: RunData, colours: Sequence[Colour]) -> None:
     share, edges = target_shares(selection, members, min(BINS, len(selection.step)), selection_weights(run))
     raster = np.ones((members, len(edges) - 1, 4))
     raster[..., :3] = np.asarray(colours)[:, None, :]
-    raster[..., 3] = np.where(share > 0.0, 0.2 + 0.8 * share, 0.0)  # a single time must still be seen
+    raster[..., 3] = np.where(share > 0.0, 0.2 + 0.8 * share, 0.0)  # a single selection must stay visible
     axes.pcolormesh(edges, np.arange(members + 1) - 0.5, raster)
     axes.set_ylim(members - 0.5, -0.5)
     if members <= NAMED_ROWS:
@@ -191,7 +176,7 @@ def draw_targets(axes: Axes, run: RunData, colours: Sequence[Colour]) -> None:
 
 
 def _draw_standings(axes: Axes, run: RunData) -> None:
-    """Beside each row, the share of the target updates and the return of the episodes in which the member acted."""
+    """Write beside each row the member's share of target updates and the return of the episodes in which it acted."""
     members = run.selection.loss.shape[1]
     shares, acting = selected_shares(run), acting_returns(history_of(run))
     role = "training\nthe actor most" if run.sums_up_selections else "acting most\n(episodes)"
@@ -207,7 +192,7 @@ def _draw_standings(axes: Axes, run: RunData) -> None:
     write("in pair" if run.sums_up_selections else "selected", -0.6, 0)
     write(f"return when\n{role}", -0.6, 1)
     for member in _named(run.selection, members):
-        name = f"{member}: " if members > NAMED_ROWS else ""  # where the axis does not name every row
+        name = f"{member}: " if members > NAMED_ROWS else ""  # the axis then does not name every row
         write(f"{name}{shares[member]:.0%}", member, 0)
         own = acting[member]
         write("-" if own.mean is None else f"{own.mean:,.4g} ({own.episodes:,})", member, 1)
@@ -216,15 +201,15 @@ def _draw_standings(axes: Axes, run: RunData) -> None:
 def target_shares(
     selection: Selections, members: int, bins: int, weights: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Of the target updates in each of the bins, the share of every member, and the bins' edges. [K, bins]
+    """Share of each member in the target updates of each bin [K, bins], and the edges of the bins [bins + 1].
 
-    The weights say how many target updates each row tells of.
+    The weights are the number of target updates that each row summarises.
     """
     first, last = selection.step[0], selection.step[-1]
-    # A target update tells of the steps before it, so the strip begins one interval before the first.
+    # A target update concerns the steps before it, so the first bin begins one interval before the first update.
     interval = (last - first) / (len(selection.step) - 1) if len(selection.step) > 1 else first
     edges = np.linspace(first - interval, last, bins + 1)
-    # Each bin reaches to its right edge inclusively; rounding must not open a bin beyond the last.
+    # Each bin includes its right edge; rounding must not create a bin beyond the last.
     bin_of = np.clip(np.searchsorted(edges, selection.step, side="left") - 1, 0, bins - 1)
     shares = np.zeros((bins, members))
     np.add.at(shares, bin_of, selection.selected * weights[:, None])
@@ -234,10 +219,10 @@ def target_shares(
 def thinned(
     step: NDArray[np.int64], losses: NDArray[np.float64], points: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The finite losses at their steps; of more than so many, the geometric means of neighbours."""
+    """The finite losses and their steps, reduced to at most `points` by geometric means of neighbours."""
     steps, means = [], []
     with np.errstate(divide="ignore"):
-        logs = np.log(losses)  # a loss of 0 makes its mean 0
+        logs = np.log(losses)  # a loss of 0 makes the mean 0
     for part in np.array_split(np.arange(len(step)), min(points, len(step))):
         sound = part[np.isfinite(losses[part])]
         if len(sound):
@@ -247,30 +232,21 @@ def thinned(
 
 
 def running_windows(n: int) -> list[int]:
-    """Over how many of n episodes the return is averaged: ten, and a tenth of them if that is many more."""
+    """Window sizes of the mean returns for n episodes: 10, and n / 10 (at most 100) if that is at least 20."""
     tenth = min(100, n // 10)
     return [window for window in (LATEST, tenth) if n >= LATEST and (window == LATEST or tenth >= 2 * LATEST)]
 
 
 def running_mean(values: NDArray[np.float64], window: int) -> NDArray[np.float64]:
-    """The mean of the last `window` values at each of them, of fewer at the start."""
+    """The mean over the last `window` values at each position, over fewer at the start."""
     sums = np.cumsum(np.concatenate([[0.0], values]))
     last = np.arange(1, len(values) + 1)
     first = np.maximum(last - window, 0)
     return (sums[last] - sums[first]) / (last - first)
 
 
-def member_colours(members: int) -> list[Colour]:
-    """One colour per member: from a palette as long as it lasts, along a gradient beyond it."""
-    if members <= 20:
-        palette = matplotlib.colormaps["tab20"]  # strong and pale in turns; the strong ones come first
-        return [palette(2 * index if index < 10 else 2 * index - 19)[:3] for index in range(members)]
-    gradient = matplotlib.colormaps["turbo"]
-    return [gradient(share)[:3] for share in np.linspace(0.05, 0.95, members)]
-
-
 def _members(run: RunData) -> list[Hyperparameters]:
-    """The ensemble as it is now; before it was written, as many plain members as there are losses."""
+    """The current ensemble; if members.jsonl is still empty, a default member for each column of losses."""
     if not run.members:
         return [Hyperparameters()] * run.selection.loss.shape[1]
     members = [member_of(values) for values in run.members[-1]["members"]]
@@ -283,7 +259,7 @@ def _members(run: RunData) -> list[Hyperparameters]:
 
 
 def _named(selection: Selections, members: int) -> list[int]:
-    """The members that are named: all, or the most often selected where there is not room for all."""
+    """The members that get a label: all, or the most often selected if there are too many."""
     if members <= NAMED_ROWS:
         return list(range(members))
     totals = selection.selected.sum(axis=0)
@@ -295,7 +271,7 @@ def _title(run: RunData) -> str:
     title = ", ".join(str(part) for part in parts if part is not None)
     if len(run.members) < 2:
         return title
-    # Members come and go in their places; a label can name one only.
+    # Members are replaced over time, but a label can name only one of those that shared an index.
     name = run.config.get("algo")
     kind = "trial" if name in algorithm_names() and algorithm(name).base is not None else "generation"
     return (

@@ -1,4 +1,4 @@
-"""The history of the target member as a schedule of hyperparameters, which a plain DQN run can follow."""
+"""The history of the target member as a hyperparameter schedule that a plain DQN run can follow."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from adaqn.runs.reading import RunData, member_of, read_run
 
 
 def write_schedule(run_directory: Path, output: Path | None = None, force: bool = False) -> Path:
-    """Write the schedule of a run to `schedule.yaml` in its directory or to the file given, if it does not exist."""
+    """Write the schedule of a run to `output`, by default `schedule.yaml` in its directory; must not exist yet."""
     run = read_run(run_directory)
     path = run.path / "schedule.yaml" if output is None else output
     require_free(path, force)
@@ -26,16 +26,17 @@ def write_schedule(run_directory: Path, output: Path | None = None, force: bool 
 
 
 def schedule_of(run: RunData) -> tuple[Scheduled, ...]:
-    """The hyperparameters of the target member from each step on where they became others."""
+    """The hyperparameters of the target member, with an entry for each step at which they changed."""
     if not run.members:
-        raise UserError(f"{run.path} has no members yet, so there is nothing to make a schedule of")
+        raise UserError(f"{run.path} has no members yet, so no schedule can be made from it")
     if run.sums_up_selections:
         raise UserError(f"{run.path} has a pair of members as target, which no schedule of one member can follow")
     generations = [(line["step"], [member_of(values) for values in line["members"]]) for line in run.members]
     # Until the first target update, the first member is the target.
     history = [(generations[0][0], 0), *zip(run.selection.step.tolist(), run.selection.target.tolist(), strict=True)]
-    # Several environments step over the end of an interval; a run with this schedule looks at it there. With one, a
-    # target is chosen at the end of an interval, or (SEARL) whenever a generation ends.
+    # Several environments can step past the end of an interval, but a run that follows this schedule checks it there,
+    # so steps are rounded down. One environment needs no rounding: its target changes exactly at the end of an
+    # interval, or (SEARL) at the end of a generation.
     alone = run.config.get("n_envs") == 1
     settings = as_mapping(f"settings in {run.path / 'config.yaml'}", run.config.get("settings"))
     interval = 1 if alone else count("target_update_interval", settings.get("target_update_interval", 1), low=1)

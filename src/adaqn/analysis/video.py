@@ -1,4 +1,4 @@
-"""Films of a policy: MP4 by ffmpeg, or GIF, which needs nothing that is not installed anyway."""
+"""Videos of a policy: MP4, which needs ffmpeg, or GIF, which needs no extra package."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class _Film(Protocol):
 
 
 def checked_video_path(path: str | os.PathLike[str]) -> Path:
-    """The path, if a film can be written to a file of such a name."""
+    """The path, if its suffix is a supported video format."""
     path = Path(path)
     if path.suffix.lower() not in _FILMS:
         raise unknown_name("suffix of a video", path.suffix, _FILMS)
@@ -45,9 +45,9 @@ def record_video(
     seed: int = 0,
     fps: float | None = None,
 ) -> EvaluationResult:
-    """Film episodes of the policy, one after the other, to an `.mp4` or `.gif` file; they are also returned.
+    """Record consecutive episodes of the policy to an `.mp4` or `.gif` file, and return their results.
 
-    The environment must be made with `render_mode="rgb_array"`. `fps` is by default what it asks for.
+    The environment must be made with `render_mode="rgb_array"`. `fps` defaults to the environment's `render_fps`.
     """
     path = checked_video_path(path)
     count("episodes", episodes, low=1)
@@ -58,7 +58,7 @@ def record_video(
         )
     speed = number("fps", env.metadata.get("render_fps", DEFAULT_FPS) if fps is None else fps, low=1.0)
     make_parent(path)
-    beside = path.with_name(f".{os.getpid()}.{path.name}")  # so that no half a film is left under its name
+    beside = path.with_name(f".{os.getpid()}.{path.name}")  # a failure leaves no incomplete video at `path`
     film = _FILMS[path.suffix.lower()](beside, speed)
     try:
         result = evaluate_policy(model, env, episodes, seed=seed, on_frame=film.add)
@@ -73,9 +73,9 @@ def record_video(
 
 
 class _Mp4:
-    """Frames go to ffmpeg as they come.
+    """Pipes each frame to an ffmpeg process.
 
-    The process is started here because imageio's way of starting it forks, which JAX warns of.
+    The process is started here and not by imageio, which forks; JAX warns about that.
     """
 
     def __init__(self, path: Path, fps: float) -> None:
@@ -91,7 +91,7 @@ class _Mp4:
         self._process: subprocess.Popen[bytes] | None = None
 
     def add(self, frame: np.ndarray) -> None:
-        # The usual colour format of MP4 halves both sides, so an odd one gets another row or column.
+        # MP4's usual pixel format (yuv420p) needs an even height and width, so an odd side gets one row or column more.
         height, width = frame.shape[:2]
         frame = np.pad(frame, ((0, height % 2), (0, width % 2), (0, 0)), mode="edge")
         if self._process is None:
@@ -100,7 +100,7 @@ class _Mp4:
         try:
             self._process.stdin.write(frame.tobytes())
         except BrokenPipeError:
-            self.finish()  # says what ffmpeg complained of
+            self.finish()  # raises with ffmpeg's own message
             raise
 
     def _start(self, width: int, height: int) -> subprocess.Popen[bytes]:
@@ -132,11 +132,11 @@ class _Mp4:
 
 
 class _Gif:
-    """Frames are kept with 256 colours each until the film is finished."""
+    """Keeps frames in memory, with 256 colours each, until the video is finished."""
 
     def __init__(self, path: Path, fps: float) -> None:
         self._path = path
-        self._milliseconds = max(20, round(100 / fps) * 10)  # GIF counts hundredths; viewers slow down below two
+        self._milliseconds = max(20, round(100 / fps) * 10)  # GIF has units of 10 ms; viewers slow down below 20 ms
         self._frames: list[Image.Image] = []
 
     def add(self, frame: np.ndarray) -> None:

@@ -1,4 +1,4 @@
-"""Environments as the loop needs them, and probe environments under the namespace `Probe/`."""
+"""Environments for the training loop, and probe environments in the namespace `Probe/`."""
 
 from adaqn.envs import probes
 

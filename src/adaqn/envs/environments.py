@@ -1,7 +1,7 @@
 """The environments of a run, stepped in this process, with explicit resets.
 
-They are our own list and not a `gymnasium.vector` environment, because each must be restorable by itself: its
-position is the seed of its current episode and the actions since, and a resumed run repeats those.
+We use a plain list instead of a `gymnasium.vector` environment, because each environment must be restorable on its
+own: its position is the seed of the current episode and the actions taken since, which a resumed run repeats.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ class FinishedEpisode:
 
 
 class Environments:
-    """n environments of one kind, and where each of them stands.
+    """n environments of the same kind, with the current episode of each.
 
-    Agents see actions 0..n-1 of a Discrete space and [-1, 1] of a Box; here they become the environment's own.
-    Where the environment says so, rewards are clipped in transitions, while returns count them as they are.
+    Agents choose actions 0..n-1 for a Discrete space and in [-1, 1] for a Box; they are converted to the environment's
+    own here. If the environment defines a reward bound, rewards in transitions are clipped, but returns are not.
     """
 
     def __init__(self, envs: Sequence[gymnasium.Env], owned: bool) -> None:
-        """Take these environments, which have equal spaces; those that are `owned` are closed by `close`."""
+        """Wrap environments with equal spaces; `close` closes them only if they are `owned`."""
         self.name = name_of(envs[0])
         self.observation_space = require_box_observations(envs[0].observation_space)
         self.action_space = _known_actions(envs[0].action_space)
@@ -53,8 +53,8 @@ class Environments:
             for index, env in enumerate(envs)
         )
         self._actions_shape = (len(envs), *(self.action_space.shape or ()))
-        # [n, ...] what to act on next. Each step puts a new array here and none is written twice, so that
-        # transitions may refer to it without a copy.
+        # [n, ...] current observations. Each step assigns a new array, which is never written to again, so that
+        # transitions can refer to it without a copy.
         self.observations = np.zeros(
             (len(envs), *self.observation_space.shape), observation_dtype(self.observation_space)
         )
@@ -64,7 +64,7 @@ class Environments:
     def make(
         cls, env: EnvironmentLike | EnvironmentSource, n_envs: int, env_kwargs: Mapping[str, Any] | None = None
     ) -> Environments:
-        """The environments that a user asked for: an id or function `n_envs` times, or the one environment given."""
+        """Make `n_envs` environments from an id or function, or wrap the one environment given."""
         if n_envs < 1:
             raise UserError(f"n_envs must be at least 1, but it is {n_envs}")
         source = env if isinstance(env, EnvironmentSource) else EnvironmentSource.of(env, env_kwargs)
@@ -79,21 +79,21 @@ class Environments:
 
     @property
     def envs(self) -> tuple[gymnasium.Env, ...]:
-        """The environments themselves; to step one of them here is to spoil its record."""
+        """The underlying environments; stepping one directly breaks the record of its episode."""
         return self._envs
 
     @property
     def infos(self) -> list[dict[str, Any]]:
-        """What each environment said about its last step."""
+        """The info dict of each environment's last step."""
         return [episode.info for episode in self._episodes]
 
     @property
     def count(self) -> int:
-        """How many environments there are."""
+        """Number of environments."""
         return len(self._envs)
 
     def reset(self, rng: np.random.Generator) -> None:
-        """Start a new episode everywhere, each with a seed of its own."""
+        """Start a new episode in every environment, each with its own seed."""
         observations = np.empty_like(self.observations)
         for index, episode in enumerate(self._episodes):
             episode.begin(_seed(rng), observations, index)
@@ -101,7 +101,7 @@ class Environments:
         self.finished = []
 
     def step(self, actions: np.ndarray, rng: np.random.Generator) -> Transitions:
-        """Step all environments, then begin a new episode where one ended. Actions are [n] or [n, A]."""
+        """Step all environments, then start a new episode where one ended. Actions are [n] or [n, A]."""
         actions = np.asarray(actions)
         if actions.shape != self._actions_shape:
             raise ValueError(f"actions have shape {actions.shape} where {self._actions_shape} is expected")
@@ -130,16 +130,16 @@ class Environments:
         return Transitions(observations, actions, rewards, next_observations, terminated, truncated)
 
     def position(self) -> tuple[EpisodePosition, ...]:
-        """Where each environment stands, as what it takes to get there again."""
+        """The position of each environment: what is needed to reproduce its current episode."""
         return tuple(episode.position() for episode in self._episodes)
 
     def restore(
         self, position: Sequence[EpisodePosition], observations: np.ndarray, rng: np.random.Generator
     ) -> list[int]:
-        """Go to a recorded position, at which the environments showed these observations.
+        """Restore a recorded position, at which the environments had these observations.
 
-        An environment that does not repeat itself gets a new episode, with a warning and a seed from `rng`;
-        the indices of those are returned.
+        An environment that does not reproduce its episode starts a new one, with a warning and a seed from `rng`.
+        Returns the indices of these environments.
         """
         if len(position) != self.count:
             raise CheckpointError(f"a position of {len(position)} environments was given for {self.count}")
@@ -153,12 +153,12 @@ class Environments:
         for index, (episode, recorded) in enumerate(zip(self._episodes, position, strict=True)):
             try:
                 difference = episode.repeat(recorded, observations, restored, index)
-            except EnvironmentFault as fault:  # the recorded episode had none
+            except EnvironmentFault as fault:  # the recorded episode had no fault
                 difference = str(fault)
             if difference is not None:
                 warnings.warn(
                     f"{self._label(index)} did not repeat its episode of seed {recorded.seed} "
-                    f"({difference}), so it begins a new one, and the run differs from an uninterrupted one",
+                    f"({difference}), so it starts a new one, and the run differs from an uninterrupted one",
                     RuntimeWarning,
                     stacklevel=2,
                 )
@@ -169,13 +169,13 @@ class Environments:
         return renewed
 
     def close(self) -> None:
-        """Close the environments that were made here; one that the user gave stays open."""
+        """Close the environments that were made here; an environment passed by the user stays open."""
         if self._owned:
             for env in self._envs:
                 close(env)
 
     def _label(self, index: int) -> str:
-        """How messages refer to one of the environments."""
+        """The name of an environment in messages."""
         return f"environment {self.name}" + (f" number {index}" if len(self._envs) > 1 else "")
 
 

@@ -1,4 +1,4 @@
-"""One environment in the midst of an episode: steps are checked, and recorded so that it can be repeated."""
+"""One environment and its current episode: steps are validated, and recorded so that they can be repeated."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from adaqn.errors import CheckpointError, EnvironmentFault
 
 
 class EpisodePosition(NamedTuple):
-    """What it takes to get to this point of an episode again, and the return and length so far."""
+    """What is needed to reproduce an episode up to this point, and its return and length so far."""
 
     seed: int
     actions: np.ndarray  # [length, ...] as the agent chose them
@@ -25,9 +25,9 @@ class EpisodePosition(NamedTuple):
 
 
 class RunningEpisode:
-    """An environment with the seed of its current episode and the actions taken in it.
+    """An environment with the seed and the actions of its current episode.
 
-    Observations are written into a row of an array that all environments share.
+    Observations are written to a row of an array that all environments share.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class RunningEpisode:
         self._shape = observation_space.shape
         self._dtype = observation_dtype(observation_space)
         self._action_space = action_space
-        # Those of the current episode, and room for more: it doubles when it is full.
+        # Actions of the current episode; the capacity doubles when it is full.
         self._actions = np.empty((256, *(action_space.shape or ())), action_space.dtype)
         self.seed = 0
         self.total = 0.0
@@ -62,12 +62,13 @@ class RunningEpisode:
         self._write(observation, observations, row)
 
     def step(self, action: Any, observations: np.ndarray, row: int) -> tuple[float, bool, bool]:
-        """Take an action; gives the reward, terminated and truncated."""
+        """Take an action; returns the reward, terminated and truncated."""
         length = self.length
         if length == len(self._actions):
             self._actions = np.concatenate([self._actions, np.empty_like(self._actions)])
         self._actions[length] = action
-        # Given out of the record, so that a repetition sees the same bits; in a new array, which it may change.
+        # Computed from the recorded action, so that a repetition passes the same bits; a new array, because the
+        # environment may modify it.
         given = environment_actions(self._action_space, self._actions[length])
         self.length = length + 1
         try:
@@ -84,11 +85,11 @@ class RunningEpisode:
         return value, *ends
 
     def position(self) -> EpisodePosition:
-        """Where the episode stands."""
+        """The current position in the episode."""
         return EpisodePosition(self.seed, self._actions[: self.length].copy(), self.total, self.length)
 
     def repeat(self, recorded: EpisodePosition, shown: np.ndarray, observations: np.ndarray, row: int) -> str | None:
-        """Repeat an episode up to where the environment showed this row; says what came out differently."""
+        """Repeat a recorded episode, which ended with row `row` of `shown`; returns what differs, or None."""
         expected = (recorded.length, *self._actions.shape[1:])
         if recorded.actions.shape != expected or recorded.actions.dtype != self._actions.dtype:
             raise CheckpointError(
@@ -107,9 +108,9 @@ class RunningEpisode:
         return None
 
     def _write(self, observation: object, observations: np.ndarray, row: int) -> None:
-        """Put an observation into its row, if it is one that can be learned from."""
+        """Write an observation to its row, or raise an EnvironmentFault if it is invalid."""
         try:
-            # Most environments give what their space says, and then there is nothing to convert.
+            # Most environments return the dtype of their space, which needs no conversion.
             if type(observation) is not np.ndarray or observation.dtype is not self._dtype:
                 observation = observation_of(observation, self._dtype)
             if observation.shape != self._shape:
@@ -123,7 +124,7 @@ class RunningEpisode:
         return EnvironmentFault(f"{self._label} returned {unusable.given} {self._where()}, where {unusable.expected}")
 
     def _where(self) -> str:
-        """The point in the episode, for messages."""
+        """The current position in the episode, for messages."""
         if self.length == 0:
             return f"in its reset with seed {self.seed}"
         return f"in step {self.length} of its episode with seed {self.seed}"

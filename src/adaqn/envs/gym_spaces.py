@@ -1,4 +1,4 @@
-"""Which of Gymnasium's spaces can be learned from: a check returns the space with its type, or says what is wrong."""
+"""Checks of Gymnasium spaces: each returns the space with its narrower type, or raises if it is not supported."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ _FLATTENED = (
 
 
 def require_box_observations(space: spaces.Space) -> spaces.Box:
-    """The space as a Box of numbers, which is the only kind of observation that a network takes."""
+    """The space as a Box, the only kind of observation space that the networks support."""
     if not isinstance(space, spaces.Box):
-        flattens = isinstance(space, spaces.Space) and space.is_np_flattenable  # an environment may have none at all
-        hint = f"; {_FLATTENED.format(what='a Box of it')}" if flattens else ""
+        flattens = isinstance(space, spaces.Space) and space.is_np_flattenable  # `space` can be None
+        hint = f"; {_FLATTENED.format(what='it a Box')}" if flattens else ""
         raise UserError(f"the observation space must be a Box, but it is a {_kind(space)}{hint}")
     if 0 in space.shape:
-        raise UserError(f"observations must have at least one number, but their shape is {space.shape}")
+        raise UserError(f"observations must have at least one element, but their shape is {space.shape}")
     return space
 
 
 def require_observations(space: spaces.Space) -> spaces.Box:
-    """The space as a Box of vectors or of images (height, width, channels), which all networks together can take.
+    """The space as a Box of vectors or of images (height, width, channels), for algorithms that support both.
 
-    Images of other numbers than bytes are held as float32, as vectors are.
+    Images with a dtype other than uint8 are stored as float32, like vectors.
     """
     box = require_box_observations(space)
     if len(box.shape) > 3:
@@ -39,18 +39,18 @@ def require_observations(space: spaces.Space) -> spaces.Box:
 
 
 def require_vector_observations(space: spaces.Space) -> spaces.Box:
-    """The space as a Box that a multi-layer perceptron can take; images are more than it can make sense of."""
+    """The space as a Box without images, for algorithms whose only networks are multi-layer perceptrons."""
     box = require_box_observations(space)
     if len(box.shape) >= 3:
         raise UserError(
             f"observations of the shape {box.shape} are images, which only the DQN family learns from; "
-            f"{_FLATTENED.format(what='a vector of them')}"
+            f"{_FLATTENED.format(what='them vectors')}"
         )
     return box
 
 
 def require_discrete_actions(space: spaces.Space) -> spaces.Discrete:
-    """The space as a Discrete one, for algorithms that maximise over all actions."""
+    """The space as a Discrete space, for algorithms that maximise over all actions."""
     if not isinstance(space, spaces.Discrete):
         hint = "; algorithms for Box actions are those of the SAC family" if isinstance(space, spaces.Box) else ""
         raise UserError(f"the action space must be Discrete, but it is a {_kind(space)}{hint}")
@@ -58,7 +58,7 @@ def require_discrete_actions(space: spaces.Space) -> spaces.Discrete:
 
 
 def require_box_actions(space: spaces.Space) -> spaces.Box:
-    """The space as a Box of one dimension with finite limits, for algorithms with a continuous actor."""
+    """The space as a one-dimensional Box with finite bounds, for algorithms with a continuous actor."""
     if not isinstance(space, spaces.Box):
         hint = (
             "; algorithms for Discrete actions are those of the DQN family"
@@ -72,24 +72,24 @@ def require_box_actions(space: spaces.Space) -> spaces.Box:
             f"but its shape is {space.shape} and its dtype {space.dtype}"
         )
     if 0 in space.shape:
-        raise UserError(f"actions must have at least one number, but their shape is {space.shape}")
+        raise UserError(f"actions must have at least one element, but their shape is {space.shape}")
     if not (np.isfinite(space.low).all() and np.isfinite(space.high).all()):
         raise UserError(f"the action space must be a Box with finite limits, but they are {space.low} and {space.high}")
     return space
 
 
 def observation_dtype(space: spaces.Box) -> np.dtype:
-    """How observations are held: images stay bytes, a quarter of the memory, and all else is float32."""
+    """The dtype in which observations are stored: uint8 for byte images (a quarter of the memory), else float32."""
     is_image = len(space.shape) == 3 and space.dtype == np.uint8
     return np.dtype(np.uint8 if is_image else np.float32)
 
 
 def observation_scale(space: spaces.Box) -> float:
-    """What brings observations near [0, 1]: images of bytes use all of a byte, except those that only say yes or no."""
+    """The factor that scales observations to about [0, 1]: 1/255 for byte images, except binary ones, else 1."""
     is_bytes = len(space.shape) == 3 and space.dtype == np.uint8 and float(space.high.max()) > 1.0
     return 1.0 / 255.0 if is_bytes else 1.0
 
 
 def _kind(space: object) -> str:
-    """The space's class as users know it from Gymnasium."""
+    """The name of the space's class in Gymnasium."""
     return type(space).__name__

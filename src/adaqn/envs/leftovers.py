@@ -1,4 +1,4 @@
-"""What environments keep from one episode to the next in spite of a seed, and must forget to be repeated."""
+"""State that some environments keep across seeded resets, and that must be cleared to make episodes repeatable."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ import gymnasium
 
 
 def clear_leftovers(env: gymnasium.Env) -> None:
-    """Make a known environment forget its last episode, so that the seed alone decides about the next one."""
-    # BipedalWalker builds each episode in the same physical world, whose solver then visits contacts in
-    # another order than in a new one: the same seed and actions lead elsewhere after some dozens of steps.
-    # (LunarLander makes a new world by itself.) Where the module was not imported there is none of these,
-    # and importing it here would load Box2D for all.
+    """Clear state that a known environment keeps from its last episode, so that only the seed determines the next."""
+    # BipedalWalker builds each episode in the same Box2D world, whose solver then visits contacts in another
+    # order than in a new world: the same seed and actions diverge after some dozens of steps. (LunarLander
+    # makes a new world itself.) If the module is not imported, the environment cannot be a BipedalWalker;
+    # importing it here would load Box2D for everyone.
     module = sys.modules.get("gymnasium.envs.box2d.bipedal_walker")
     inner: Any = env.unwrapped
     if module is not None and isinstance(inner, module.BipedalWalker):
-        inner._destroy()  # takes the bodies out of the old world; the reset's own call then finds none
+        inner._destroy()  # removes the bodies from the old world; the call in `reset` then finds none
         inner.world = type(inner.world)(gravity=inner.world.gravity)
-    # MinAtar's own environments (ours do this themselves): the last action may stick in the next episode.
+    # MinAtar's own environments (ours do this themselves): the sticky last action survives a reset.
     module = sys.modules.get("minatar.gym")
     if module is not None and isinstance(inner, module.BaseEnv):
         inner.game.last_action = 0

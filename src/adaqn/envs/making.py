@@ -1,4 +1,4 @@
-"""From what a user gives, an id or an environment, to Gymnasium environments."""
+"""Making Gymnasium environments from ids, and reading their properties."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from adaqn.envs.extras import with_our_extra
 from adaqn.envs.gym_spaces import observation_dtype, require_box_observations
 from adaqn.errors import EnvironmentFault, UserError, nearest
 
-# Those that pass observations on as they are, at the steps at which they came.
+# Wrappers that pass on every observation unchanged.
 _TRANSPARENT = (
     wrappers.OrderEnforcing,
     wrappers.PassiveEnvChecker,
@@ -26,9 +26,9 @@ _TRANSPARENT = (
 
 
 def make_environment(identifier: str, env_kwargs: Mapping[str, Any]) -> gymnasium.Env:
-    """One new environment of a suite or a registered id; all that can go wrong in it is told in one sentence."""
+    """Make an environment of a suite or of a registered id; every failure is a one-sentence UserError."""
     suites.refuse_replaced(identifier)
-    # Our own checks of each step replace Gymnasium's checker, which is one wrapper more on the hot path.
+    # Our own checks of each step replace Gymnasium's checker, which would add a wrapper to the hot path.
     arguments = {"disable_env_checker": True, **env_kwargs}
     try:
         return gymnasium.make(suites.find_spec(identifier) or identifier, **arguments)
@@ -49,7 +49,7 @@ def make_environment(identifier: str, env_kwargs: Mapping[str, Any]) -> gymnasiu
 
 
 def close(env: gymnasium.Env) -> None:
-    """Close an environment that is no longer needed; one that fails in it has done its work all the same."""
+    """Close an environment; an exception in `close` is only a warning, since the environment is no longer needed."""
     try:
         env.close()
     except Exception as error:
@@ -57,20 +57,20 @@ def close(env: gymnasium.Env) -> None:
 
 
 def name_of(env: gymnasium.Env) -> str:
-    """What to call an environment: the id it was made by, or its class."""
+    """The name of an environment: the id it was made from, or its class."""
     return env.spec.id if env.spec is not None else type(env.unwrapped).__name__
 
 
 def learning_reward_bound_of(env: gymnasium.Env) -> float | None:
-    """To learn from, rewards are clipped to [-bound, bound] where the environment says so."""
+    """The environment's reward bound: rewards are clipped to [-bound, bound] for learning. None if there is none."""
     return getattr(env.unwrapped, "learning_reward_bound", None)
 
 
 def frame_stack_of(env: gymnasium.Env) -> int:
-    """Of how many images, the newest last, the channels of an observation consist; 1 where nothing is known.
+    """Number of frames stacked in the channels of an observation, newest last; 1 if unknown.
 
-    With more than 1, a step takes out the oldest image and puts in a new one, and an episode's first observation
-    has zeros in place of images before it. So an observation is known from the last images of its episode.
+    If it is more than 1, each step drops the oldest frame and appends a new one, and zeros stand for frames before
+    the episode's first. So an observation can be rebuilt from the last frames of its episode.
     """
     inner = env
     while isinstance(inner, gymnasium.Wrapper):
@@ -93,7 +93,7 @@ def _unknown(identifier: str) -> UserError:
     return UserError(
         f"unknown environment {identifier!r}{nearest(identifier, suites.suggested())} "
         "(allowed: an id registered with Gymnasium; "
-        f"of one that another package registers, write 'package:{identifier}', or import the package, "
+        f"if another package registers it, write 'package:{identifier}', or import the package, "
         "on the command line with --import PACKAGE)"
     )
 

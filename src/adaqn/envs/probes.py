@@ -1,6 +1,6 @@
-"""Tiny environments whose Q values are known exactly, each of which locates one kind of bug in seconds.
+"""Tiny environments with exactly known Q-values; each detects one kind of bug in seconds.
 
-They are made by id (`Probe/DelayedReward-v0`), and `env.unwrapped.probe_table(gamma)` gives the right answer.
+They are made by id (`Probe/DelayedReward-v0`), and `env.unwrapped.probe_table(gamma)` gives the exact Q-values.
 With `continuous=True` the action is one number in [-1, 1].
 """
 
@@ -14,15 +14,15 @@ from gymnasium import spaces
 
 
 class Probe(gymnasium.Env[np.ndarray, Any]):
-    """What the probes share: observations are one number, and episodes last a fixed number of steps.
+    """Base class of the probes: observations are one number, and episodes have a fixed length.
 
-    As it stands there is one observation, and every step gives the reward 1.
+    By default there is a single observation, and every step gives reward 1.
     """
 
     steps: ClassVar[int] = 1  # length of an episode
     ends_by_truncation: ClassVar[bool] = False
-    n_actions: ClassVar[int] = 2  # of the discrete kind
-    probe_observations: ClassVar[tuple[float, ...]] = (0.0,)  # all that can be seen and acted on
+    n_actions: ClassVar[int] = 2  # if actions are discrete
+    probe_observations: ClassVar[tuple[float, ...]] = (0.0,)  # all non-terminal observations
 
     def __init__(self, continuous: bool = False) -> None:
         self.continuous = continuous
@@ -33,13 +33,13 @@ class Probe(gymnasium.Env[np.ndarray, Any]):
 
     @property
     def probe_actions(self) -> np.ndarray:
-        """The actions that the columns of the table stand for. [A], or [A, 1] of the continuous kind."""
+        """The actions of the table's columns. [A], or [A, 1] if actions are continuous."""
         if self.continuous:
             return np.linspace(-1.0, 1.0, 9, dtype=np.float32)[:, None]
         return np.arange(self.n_actions)
 
     def probe_table(self, gamma: float) -> tuple[np.ndarray, np.ndarray]:
-        """Every observation [N, 1], and the optimal Q value of every probe action there [N, A]."""
+        """All observations [N, 1], and the optimal Q-value of every probe action in each [N, A]."""
         q = [
             [self._q(observation, action, gamma) for action in self.probe_actions]
             for observation in self.probe_observations
@@ -49,14 +49,14 @@ class Probe(gymnasium.Env[np.ndarray, Any]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[np.ndarray, dict[str, Any]]:
-        """Begin an episode; only ObservationMatters has anything random."""
+        """Start an episode; only ObservationMatters is random."""
         super().reset(seed=seed, options=options)
         self._step = 0
         self._seen = self._observe()
         return np.array([self._seen], np.float32), {}
 
     def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
-        """Give the reward for this step, and end the episode if it was the last."""
+        """Return the reward of this step, and end the episode after the last one."""
         reward = self._reward(action)
         self._step += 1
         self._seen = self._observe()
@@ -71,30 +71,30 @@ class Probe(gymnasium.Env[np.ndarray, Any]):
         return 1.0
 
     def _q(self, observation: float, action: Any, gamma: float) -> float:
-        """The exact value of an action, worked out by hand."""
+        """The exact Q-value of an action, worked out by hand."""
         return 1.0
 
 
 class ConstantReward(Probe):
     """One action, one step, reward 1: Q = 1.
 
-    Begin here: if this comes out wrong, the loss or the optimizer is.
+    Start with this one: if it fails, the loss or the optimizer is wrong.
     """
 
     n_actions = 1
 
 
 class DelayedReward(Probe):
-    """Reward 0, then 1, and the observation tells the step: Q = gamma, then 1.
+    """Reward 0, then 1, and the observation is the step: Q = gamma, then 1.
 
-    If the first value comes out as 0 or 1, the bootstrap or the discount is wrong.
+    If the first value is learned as 0 or 1, the bootstrap or the discount is wrong.
     """
 
     steps = 2
     probe_observations = (0.0, 1.0)
 
     def _observe(self) -> float:
-        return float(self._step % 2)  # the terminal observation looks like the first one, whose value is not 0
+        return float(self._step % 2)  # the terminal observation equals the first one, whose value is not 0
 
     def _reward(self, action: Any) -> float:
         return float(self._step)
@@ -106,7 +106,7 @@ class DelayedReward(Probe):
 class ActionMatters(Probe):
     """One step with reward -1 or 1 for action 0 or 1, or -(a - 0.5)^2: Q is the reward.
 
-    If this comes out wrong, the value of another action learns, or the actor does not follow the critic.
+    If this fails, the value of the wrong action is updated, or the actor does not follow the critic.
     """
 
     def _reward(self, action: Any) -> float:
@@ -119,9 +119,9 @@ class ActionMatters(Probe):
 
 
 class ObservationMatters(Probe):
-    """One step whose reward is the observation, -1 or 1 at random: Q is that as well.
+    """One step whose reward equals the observation, -1 or 1 at random: Q is the observation.
 
-    If the values come out equal or exchanged, observations get lost or mixed up on their way to the network.
+    If the values are learned as equal or swapped, observations are lost or mixed up on their way to the network.
     """
 
     probe_observations = (-1.0, 1.0)
@@ -137,9 +137,9 @@ class ObservationMatters(Probe):
 
 
 class Truncation(Probe):
-    """Reward 1 for ever, truncated after 5 steps, which nothing foretells: Q = 1 / (1 - gamma).
+    """Reward 1 in every step, truncated after 5 steps, which the observation does not show: Q = 1 / (1 - gamma).
 
-    If 1 / (1 - 0.8 gamma) comes out, truncation cuts the bootstrap.
+    If 1 / (1 - 0.8 gamma) is learned, truncation cuts the bootstrap.
     """
 
     steps = 5
@@ -150,7 +150,7 @@ class Truncation(Probe):
 
 
 class Termination(Probe):
-    """Reward 1 and the end, though the terminal observation looks like the first: Q = 1.
+    """Reward 1 and termination, with a terminal observation equal to the first: Q = 1.
 
     If values grow towards 1 / (1 - gamma), termination does not cut the bootstrap.
     """
@@ -167,6 +167,6 @@ PROBES: tuple[type[Probe], ...] = (
 
 
 def register() -> None:
-    """Make the probes known to Gymnasium, as `Probe/<class>-v0`."""
+    """Register the probes with Gymnasium as `Probe/<class>-v0`."""
     for probe in PROBES:
         gymnasium.register(f"Probe/{probe.__name__}-v0", entry_point=f"{__name__}:{probe.__name__}")

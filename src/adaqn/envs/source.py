@@ -1,4 +1,4 @@
-"""Where the environments of a run come from: an id, a function that makes one, or an object; and their wrappers."""
+"""The source of a run's environments: an id, a function that makes one, or an environment object; with wrappers."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ EnvironmentLike = str | gymnasium.Env | Callable[..., gymnasium.Env]
 
 @dataclass(frozen=True)
 class EnvironmentSource:
-    """All that it takes to make an environment, once or several times."""
+    """Everything needed to make an environment once or several times."""
 
     env: EnvironmentLike
     kwargs: Mapping[str, Any]
-    wrappers: tuple[Wrapping, ...]  # the innermost first
+    wrappers: tuple[Wrapping, ...]  # innermost first
     imports: tuple[str, ...]  # modules that register the id
 
     @classmethod
     def of(
         cls, env: Any, kwargs: Mapping[str, Any] | None = None, wrappers: Any = None, imports: Any = None
     ) -> EnvironmentSource:
-        """A source of what a user gave, which is checked as far as that goes without making an environment."""
+        """A source from user input, validated as far as possible without making an environment."""
         kwargs = dict(kwargs or {})
         refuse_vector_environment(env)
         if isinstance(env, gymnasium.Env):
@@ -42,17 +42,17 @@ class EnvironmentSource:
 
     @property
     def id(self) -> str | None:
-        """The id, by which a file can name the environment."""
+        """The environment id, which can be written to a file; None for a function or an object."""
         return self.env if isinstance(self.env, str) else None
 
     @property
     def foreign_modules(self) -> tuple[str, ...]:
-        """The modules that making an environment imports because a configuration names them."""
+        """Third-party modules, named by the configuration, that making an environment imports."""
         module, colon, _ = (self.id or "").rpartition(":")
         named = [*self.imports, *([module] if colon else [])]
         foreign = [name for name in named if name.split(".")[0] not in ("gymnasium", "adaqn")]
-        # A wrapper is called with arguments that the configuration gives. Gymnasium's own do no harm with them, except
-        # the one that writes files wherever it is told to.
+        # A wrapper is called with arguments from the configuration. Gymnasium's own wrappers are harmless with any
+        # arguments, except RecordVideo, which writes files to any path.
         foreign += [
             wrapping.module
             for wrapping in self.wrappers
@@ -62,11 +62,11 @@ class EnvironmentSource:
 
     @property
     def repeatable(self) -> bool:
-        """Whether more than one environment can be made."""
+        """Whether several environments can be made: an environment object is only one."""
         return not isinstance(self.env, gymnasium.Env)
 
     def make(self, **kwargs: Any) -> gymnasium.Env:
-        """One environment in its wrappers; further arguments go to the environment itself."""
+        """Make one environment with its wrappers; keyword arguments go to the innermost environment."""
         for name in self.imports:
             import_module(name)
         env = self._make_inner({**self.kwargs, **kwargs})
@@ -80,7 +80,7 @@ class EnvironmentSource:
         return env
 
     def make_several(self, count: int) -> list[gymnasium.Env]:
-        """So many environments, or none if one of them cannot be made."""
+        """Make `count` environments; if one fails, those already made are closed."""
         if count != 1 and not self.repeatable:
             raise UserError(
                 f"n_envs must be 1 for an environment object, but it is {count} "
@@ -99,13 +99,13 @@ class EnvironmentSource:
         return envs
 
     def require_new(self, env: gymnasium.Env, others: Sequence[gymnasium.Env]) -> gymnasium.Env:
-        """The environment, unless a function returned one that is in use already."""
+        """The environment; raises if a function returned one that is already in use."""
         if any(env.unwrapped is other.unwrapped for other in others):
             raise UserError(f"{_name(self.env)} must make a new environment each time it is called")
         return env
 
     def observation_shape(self) -> tuple[int, ...]:
-        """The shape of what an environment shows, which takes making one."""
+        """The shape of observations; this makes an environment."""
         env = self.make()
         shape = tuple(env.observation_space.shape or ())
         if self.repeatable:
@@ -135,7 +135,7 @@ class EnvironmentSource:
 
 
 class EnvironmentOverride(NamedTuple):
-    """What is said about the environment of an existing run; None stands for what the run recorded."""
+    """Changes to the environment of an existing run; None keeps what the run recorded."""
 
     env: EnvironmentLike | None = None
     kwargs: Mapping[str, Any] | None = None
@@ -144,12 +144,12 @@ class EnvironmentOverride(NamedTuple):
 
 
 def refuse_vector_environment(env: object) -> None:
-    """Point from a vector environment of Gymnasium or Stable-Baselines3 to `n_envs`."""
+    """Raise for a vector environment of Gymnasium or Stable-Baselines3, with a hint to use `n_envs`."""
     if isinstance(env, str | type | gymnasium.Env) or not (hasattr(env, "num_envs") and hasattr(env, "step")):
         return
     number = env.num_envs  # type: ignore[attr-defined]
     raise UserError(
-        f"env is a vector environment ({type(env).__name__}), but adaqn steps several environments by itself: "
+        f"env is a vector environment ({type(env).__name__}), but adaqn steps several environments itself: "
         f"pass the id, or a function that makes one environment, and n_envs={number}"
     )
 

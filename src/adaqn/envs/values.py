@@ -1,4 +1,4 @@
-"""What environments and users hand over, as numbers that can be learned from: nothing is cast to another meaning."""
+"""Validation of observations and rewards from environments and users: no value is silently changed by a cast."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ import numbers
 import numpy as np
 
 LARGEST = float(np.finfo(np.float32).max)
-_NUMERIC = "biuf"  # kinds of dtype; text, dates and objects are others
+_NUMERIC = "biuf"  # kinds of numeric dtypes; excludes text, dates and objects
 _BYTE_RANGE = "whole numbers from 0 to 255 are expected in images of bytes"
 
 
 class Unusable(Exception):
-    """A value that cannot be learned from."""
+    """A value that cannot be used for learning."""
 
     def __init__(self, given: str, expected: str) -> None:
         super().__init__(f"{given}, where {expected}")
-        self.given = given  # what it is
-        self.expected = expected  # what should be in its place
+        self.given = given  # description of the value
+        self.expected = expected  # what is expected instead
 
 
 def reward_of(given: object) -> float:
-    """The reward as a number that float32 can hold."""
+    """The reward as a finite number within the range of float32."""
     value = given if type(given) is float else _number(given)
     if not -LARGEST <= value <= LARGEST:  # also false for NaN
         raise Unusable(f"the reward {value}", "a finite one is expected")
@@ -29,7 +29,7 @@ def reward_of(given: object) -> float:
 
 
 def truth_of(name: str, given: object) -> bool:
-    """Whether the episode `terminated` or was `truncated`."""
+    """The `terminated` or `truncated` flag as a bool."""
     if type(given) is bool or type(given) is np.bool_:
         return bool(given)
     array = _array(given)
@@ -39,7 +39,7 @@ def truth_of(name: str, given: object) -> bool:
 
 
 def array_of(given: object) -> np.ndarray:
-    """An observation, or several, as an array of any dtype."""
+    """One or several observations as an array of any dtype."""
     array = _array(given)
     if array is None:
         raise Unusable(f"an observation of type {type(given).__name__}", "an array is expected")
@@ -47,7 +47,7 @@ def array_of(given: object) -> np.ndarray:
 
 
 def observation_of(given: object, dtype: np.dtype) -> np.ndarray:
-    """An observation, or several, as an array of this dtype; numbers that float32 cannot hold become infinite."""
+    """One or several observations as an array of this dtype; values beyond the range of float32 become infinite."""
     array = given if type(given) is np.ndarray else array_of(given)
     if array.dtype == dtype:
         return array
@@ -60,7 +60,7 @@ def observation_of(given: object, dtype: np.dtype) -> np.ndarray:
 
 
 def require_finite(observation: np.ndarray) -> None:
-    """Raise if a number in an observation is infinite or NaN; bytes never are."""
+    """Raise if an observation contains an infinite value or NaN; byte images cannot."""
     if observation.dtype.kind == "f":
         finite = np.isfinite(observation)
         if np.count_nonzero(finite) != finite.size:  # half the time of finite.all()
@@ -75,7 +75,7 @@ def _require(array: np.ndarray, sound: np.ndarray, expected: str) -> None:
 
 def _number(given: object) -> float:
     expected = "a number is expected"
-    # Not all that `float` takes: it reads text, and NumPy's durations are integers to it.
+    # Stricter than `float`, which parses text and takes NumPy's timedelta64 for integers.
     if isinstance(given, numbers.Real) and not isinstance(given, np.timedelta64):
         try:
             return float(given)
@@ -90,5 +90,5 @@ def _number(given: object) -> float:
 def _array(given: object) -> np.ndarray | None:
     try:
         return np.asarray(given)
-    except (ValueError, TypeError, RuntimeError):  # ragged lists, and objects that refuse to be an array
+    except (ValueError, TypeError, RuntimeError):  # ragged lists, and objects that do not convert to an array
         return None

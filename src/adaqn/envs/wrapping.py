@@ -1,4 +1,4 @@
-"""Wrappers around an environment, given by name so that a configuration file can hold them."""
+"""Environment wrappers given by name, so that a configuration file can contain them."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _EXAMPLE = "gymnasium.wrappers:FlattenObservation"
 
 @dataclass(frozen=True)
 class Wrapping:
-    """A wrapper, as `module:Name`, and the keyword arguments that it takes beside the environment."""
+    """A wrapper as `module:Name`, and its keyword arguments besides the environment."""
 
     name: str
     kwargs: Mapping[str, Any] = field(default_factory=dict)
 
     def around(self, env: gymnasium.Env) -> gymnasium.Env:
-        """The environment in this wrapper."""
+        """The environment with this wrapper around it."""
         wrapper = _find(self.name)
         try:
             wrapped = wrapper(env, **self.kwargs)
@@ -32,14 +32,14 @@ class Wrapping:
             raise EnvironmentFault(f"wrapper {self.name!r} raised {error!r} when it was made{given}") from error
         if not isinstance(wrapped, gymnasium.Env):
             raise UserError(
-                f"{self.name!r} is not a wrapper: of an environment it makes a {type(wrapped).__name__}, "
+                f"{self.name!r} is not a wrapper: it returns a {type(wrapped).__name__}, "
                 f"where a gymnasium.Env is expected"
             )
         return wrapped
 
     @property
     def module(self) -> str:
-        """The module that it is found in."""
+        """The module that defines it."""
         return self.name.partition(":")[0]
 
     def to_plain(self) -> str | dict[str, Any]:
@@ -48,7 +48,7 @@ class Wrapping:
 
 
 def wrappings_from(given: object) -> tuple[Wrapping, ...]:
-    """The wrappers that a user gave, the innermost first: names, mappings of name and kwargs, or classes."""
+    """Wrappers from user input, innermost first: names, mappings of name and kwargs, or classes."""
     if given is None:
         return ()
     if isinstance(given, str | Mapping | Wrapping) or not isinstance(given, Iterable):
@@ -57,7 +57,7 @@ def wrappings_from(given: object) -> tuple[Wrapping, ...]:
 
 
 def modules_from(given: object) -> tuple[str, ...]:
-    """The names of modules that a user wants imported before an environment is made."""
+    """The names of modules to import before an environment is made, from user input."""
     if given is None:
         return ()
     if isinstance(given, str) or not isinstance(given, Iterable):
@@ -70,7 +70,7 @@ def modules_from(given: object) -> tuple[str, ...]:
 
 
 def import_module(name: str) -> ModuleType:
-    """A module that the user named; all that can go wrong in it is told in one sentence."""
+    """Import a module named by the user; every failure is a one-sentence UserError."""
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
@@ -90,7 +90,7 @@ def _wrapping(given: object) -> Wrapping:
         return Wrapping(_checked_name(given))
     if isinstance(given, Mapping):
         if "name" not in given or not set(given) <= {"name", "kwargs"}:
-            raise UserError(f"a wrapper has a name and perhaps kwargs, but got {dict(given)!r}")
+            raise UserError(f"a wrapper has a name and optionally kwargs, but got {dict(given)!r}")
         kwargs = given.get("kwargs") or {}
         if not isinstance(kwargs, Mapping) or not all(isinstance(name, str) for name in kwargs):
             raise UserError(f"the kwargs of a wrapper must be a mapping of names to values, but got {kwargs!r}")
@@ -113,7 +113,7 @@ def _is_dotted(name: str) -> bool:
 
 
 def _name_of(wrapper: Callable[..., Any]) -> str:
-    """The name by which a class or function is found again, also when the run is resumed in another process."""
+    """The `module:Name` of a class or function, by which another process finds it when the run is resumed."""
     module, name = getattr(wrapper, "__module__", ""), getattr(wrapper, "__qualname__", "")
     if "<" in name or not name or not module:
         raise UserError(
@@ -133,7 +133,7 @@ def _find(name: str) -> Callable[..., Any]:
             names = [other for other in dir(found) if not other.startswith("_")]
             raise UserError(f"module {module_name!r} has no wrapper {part!r}{nearest(part, names)}") from error
         except Exception as error:
-            # gymnasium.wrappers imports what a wrapper needs only when it is asked for.
+            # gymnasium.wrappers imports the dependencies of a wrapper lazily, at its first access.
             raise UserError(f"wrapper {name!r} cannot be imported: {' '.join(str(error).split())}") from error
     if not callable(found):
         raise UserError(f"{name!r} is not a wrapper, but a {type(found).__name__}")

@@ -1,7 +1,7 @@
-"""How an ensemble moves through an infinite space: exploit rules, mutations, and a generation made of both.
+"""Evolution of an ensemble in an infinite search space: exploit rules, mutations, and generations made of both.
 
 A rule is a module in `exploit/` with `survivors(rng, fitness)`, a mutation one in `mutations/` with
-`applies(space, member)` and `mutate(rng, space, member)`; dropping a file there makes it available by its name.
+`applies(space, member)` and `mutate(rng, space, member)`; adding a file there makes it available by its name.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One generation in an infinite space: who survives (exploit), and what the others become (explore)."""
+"""One generation in an infinite space: choose the survivors (exploit) and mutate copies of them (explore)."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ def next_generation(
     rng: np.random.Generator,
     space: SearchSpace,
     members: Sequence[Hyperparameters],  # [K], in the space
-    fitness: np.ndarray,  # [K] lower is better, inf: diverged
+    fitness: np.ndarray,  # [K] lower is better, inf if diverged
     exploit: str,
-    mutations: Sequence[str],  # names of those that may happen
+    mutations: Sequence[str],  # names of the mutations to choose from
 ) -> tuple[Descendant, ...]:
     """The next member of every slot. [K]"""
     survivors = exploit_rule(exploit)
@@ -35,12 +35,12 @@ def next_generation(
 def mutate(
     rng: np.random.Generator, space: SearchSpace, member: Hyperparameters, mutations: Sequence[str]
 ) -> tuple[str, Hyperparameters]:
-    """One mutation of those that apply, all equally likely: its name, and what the member becomes."""
+    """Apply one of the applicable mutations, all equally likely; return its name and the mutated member."""
     names = [name for name in mutations if mutation(name).applies(space, member)]
     if not names:
         raise UserError(
-            f"none of the mutations {', '.join(mutations)} can change a member, because the search space leaves them "
-            "one value only"
+            f"none of the mutations {', '.join(mutations)} can change a member, because the search space has only "
+            "one value for each of them"
         )
     name = names[rng.integers(len(names))]
     return name, mutation(name).mutate(rng, space, member)

@@ -1,14 +1,14 @@
-"""What a child with another architecture keeps of its parent's weights: all that the two have in common.
+"""Inheritance of weights by a child with another architecture: it keeps all that the two networks have in common.
 
-Convolutions are matched with convolutions and hidden layers with hidden layers, each counted from the front, and
-the output layer with the output layer. Two kernels have something in common only if they read the same kind of input:
-the observation, the channels of a convolution or the units of a hidden layer. The weights of hidden units mean nothing
-to an output layer that reads the observation instead, while one that reads the units of another hidden layer keeps
-them, because they were there before. A bias reads nothing, and is kept in any case.
+Convolutions are matched with convolutions and hidden layers with hidden layers, each counted from the input, and
+the output layer with the output layer. A kernel is inherited only if both read the same kind of input: the
+observation, the channels of a convolution or the units of a hidden layer. Weights on hidden units are meaningless to
+an output layer that reads the observation instead, while an output layer that now reads another hidden layer keeps
+them. A bias has no input, and is always inherited.
 
-Of two kernels of different sizes the overlap lies at the upper left: the first rows, columns, channels and units. The
-kernel behind the flattening is cut as [height, width, channel, units], because its flat rows are shifted as soon as
-the image before it changes.
+The overlap of two kernels of different sizes is at the upper left: the first rows, columns, channels and units. The
+first dense kernel after the convolutions is sliced as [height, width, channel, units], because its flattened rows
+shift when the size of the last image changes.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from adaqn.networks.network import Network
 
 
 class Place(NamedTuple):
-    """Which array of a network."""
+    """The position of a parameter array in a network."""
 
     layer: str  # convolution, hidden or output
-    position: int  # among the layers of its kind, from the front
-    reads: str  # what a kernel is multiplied with: observation, channels or units; a bias: nothing
+    position: int  # index among the layers of its kind, from the input
+    reads: str  # input of a kernel: observation, channels or units; nothing for a bias
 
 
 def inherit(old: Network, parameters: np.ndarray, new: Network, fresh: np.ndarray) -> np.ndarray:
-    """The parent's parameters [P_old] wherever the networks overlap, fresh ones [P_new] elsewhere. [P_new]"""
+    """The parent's parameters [P_old] where the networks overlap, fresh ones [P_new] elsewhere. [P_new]"""
     child = np.array(fresh)
     parent_arrays = _arrays(old, np.asarray(parameters))
     for place, array in _arrays(new, child).items():

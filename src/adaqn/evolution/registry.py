@@ -1,4 +1,4 @@
-"""The rules and mutations that exist, found by the name of their file or by an entry point."""
+"""Registry of exploit rules and mutations, found by file name or by entry point."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from adaqn.plugins import PluginFolder
 _EXPLOIT = PluginFolder("exploit rule", exploit.__name__, entry_points="adaqn.exploit")
 _MUTATIONS = PluginFolder("mutation", mutations.__name__, entry_points="adaqn.mutations")
 
-# Those of the paper. A run names its mutations, so that a further one changes no run that exists.
+# The paper's mutations. A run lists its mutations, so that adding one does not change existing runs.
 DEFAULT_MUTATIONS = ("activation", "architecture", "learning_rate", "loss", "optimizer")
 
 
 def exploit_rule(name: str) -> ExploitRule:
-    """The rule with this name that decides who survives."""
+    """Load the exploit rule with this name."""
     return _EXPLOIT.load(name).survivors
 
 
 def exploit_rules() -> list[str]:
-    """The names of all rules that decide who survives."""
+    """The names of all exploit rules."""
     return _EXPLOIT.names()
 
 
 def mutation(name: str) -> Mutation:
-    """The mutation with this name."""
+    """Load the mutation with this name."""
     return _MUTATIONS.load(name)
 
 

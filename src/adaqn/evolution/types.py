@@ -1,6 +1,6 @@
-"""What the parts of a generation hand to each other, and what plug-ins must look like.
+"""Data types of a generation, and the interfaces of its plug-ins.
 
-All of it is pure: what is random comes from the generator that is given, and nothing given is changed.
+All functions are pure: randomness comes from the given generator, and arguments are not modified.
 """
 
 from __future__ import annotations
@@ -15,48 +15,48 @@ from adaqn.space import SearchSpace
 
 
 class Origin(NamedTuple):
-    """Where the next member of a slot comes from. A member that is not mutated stays in its own slot."""
+    """The origin of a slot's next member. A member that is not mutated stays in its own slot."""
 
     parent: int
     mutate: bool
 
 
 class Descendant(NamedTuple):
-    """The next member of a slot, and where it comes from."""
+    """The next member of a slot, and its origin."""
 
     hyperparameters: Hyperparameters
-    parent: int | None  # slot of the member that it descends from, or is; None for a member without parents
-    mutation: str | None  # None: not mutated, so it is the parent itself or has none
+    parent: int | None  # slot of the parent, its own slot for a survivor; None for a member without parents
+    mutation: str | None  # None for a survivor and for a member without parents
 
     @property
     def is_new(self) -> bool:
-        """Whether it takes the place of another member."""
+        """Whether it replaces another member."""
         return self.mutation is not None
 
 
 class ExploitRule(Protocol):
-    """Says from the fitness [K] of the members who is in each slot of the next generation. [K]
+    """Chooses the origin of every slot of the next generation by the fitness [K] of the members. [K]
 
-    Lower is better. A member whose fitness is not finite has diverged: it does not survive, nor has children.
+    Lower is better. A member with non-finite fitness has diverged: it neither survives nor has children.
     """
 
     def __call__(self, rng: np.random.Generator, fitness: np.ndarray) -> tuple[Origin, ...]: ...
 
 
 class Mutation(Protocol):
-    """A module with one way of changing a member; the result is in the space."""
+    """A module with one mutation; the mutated member is in the space."""
 
     def applies(self, space: SearchSpace, member: Hyperparameters) -> bool:
-        """Whether the space leaves this mutation anything to change in the member."""
+        """Whether this mutation can change the member within the space."""
         ...
 
     def mutate(self, rng: np.random.Generator, space: SearchSpace, member: Hyperparameters) -> Hyperparameters:
-        """The changed member. It may be the same one, where a number would leave the space and is clipped."""
+        """The mutated member; it is unchanged if clipping to the space reverts the change."""
         ...
 
 
 def comparable(fitness: np.ndarray) -> np.ndarray:
-    """The fitness with inf for all who diverged; there must be one who has not. [K]"""
+    """The fitness with inf for diverged members; raises if all have diverged. [K]"""
     fitness = np.asarray(fitness, np.float64)
     if fitness.ndim != 1 or fitness.size == 0:
         raise ValueError(f"fitness must be one number for each member, but it has the shape {fitness.shape}")

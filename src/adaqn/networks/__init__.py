@@ -1,1 +1,1 @@
-"""Names to functions: activations, losses, optimizers, and the network that they make up."""
+"""Networks, and activations, losses and optimizers by name."""

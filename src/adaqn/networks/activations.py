@@ -1,6 +1,6 @@
-"""The activation functions of the paper's search space, which JAX has under the names that `Hyperparameters` lists.
+"""The activation functions of the paper's search space, by their names in `jax.nn`.
 
-Those that normalise do so over the last axis.
+Activations that normalise (such as softmax) do so over the last axis.
 """
 
 from __future__ import annotations

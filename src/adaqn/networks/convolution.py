@@ -1,8 +1,8 @@
-"""Convolutions over images with the channels last, and a gradient of them that is fast on a CPU.
+"""Channels-last image convolutions with a backward pass that is fast on a CPU.
 
-XLA's own convolution is fast forwards. Backwards it is slower than a product of matrices on the layers for Atari,
-and takes up to eight times as long where the output is smaller than the kernel. So the value is XLA's, and the
-gradient is that of `_by_product`, which is equal but for the order of the sums.
+XLA's convolution is fast in the forward pass. Its backward pass is slower than a matrix product on the layers for
+Atari, and takes up to eight times as long if the output is smaller than the kernel. So the forward pass is XLA's, and
+the backward pass is that of `_by_product`, which is equal up to the order of summation.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from adaqn.hyperparameters import PaddingName
 
 
 def output_size(size: int, kernel: int, stride: int, padding: PaddingName) -> int:
-    """The height (or width) of what a convolution makes of an image of this height; 0 if the kernel does not fit."""
+    """The output height (or width) of a convolution for an input of this size; 0 if the kernel does not fit."""
     if padding == "same":
         return -(-size // stride)
     return max(0, (size - kernel) // stride + 1)
 
 
 def convolve(x: Array, kernel: Array, stride: int, padding: PaddingName) -> Array:
-    """The sum over a window of the image at every stride. [B, H, W, C], [k, k, C, D] -> [B, H', W', D]"""
-    return _convolve(x, kernel, stride, padding)  # type: ignore[return-value] (jax leaves the type open)
+    """Convolve images with a kernel. [B, H, W, C], [k, k, C, D] -> [B, H', W', D]"""
+    return _convolve(x, kernel, stride, padding)  # type: ignore[return-value] (jax does not type it)
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(2, 3))
@@ -41,7 +41,7 @@ def _forwards(x: Array, kernel: Array, stride: int, padding: PaddingName) -> tup
 def _backwards(
     stride: int, padding: PaddingName, operands: tuple[Array, Array], gradient: Array
 ) -> tuple[Array, Array]:
-    # Only what is asked for remains in the compiled program: no gradient of the observation, nor the value.
+    # XLA removes unused results from the compiled program: the value, and the gradient of the observation.
     _, pull_back = jax.vjp(partial(_by_product, stride=stride, padding=padding), *operands)
     return pull_back(gradient)
 
@@ -50,17 +50,17 @@ _convolve.defvjp(_forwards, _backwards)
 
 
 def _by_product(x: Array, kernel: Array, stride: int, padding: PaddingName) -> Array:
-    """`convolve` as one product of matrices.
+    """`convolve` as one matrix product.
 
-    The image is cut into blocks of stride x stride pixels, so that a window is q x q whole blocks (a kernel that
-    is no multiple of the stride ends in zeros). The q blocks of a window that are side by side become one row of
-    the left matrix, and its product with each of the q rows of the kernel is added at that row's height.
+    The image is cut into blocks of stride x stride pixels, so that a window is q x q whole blocks (a kernel whose size
+    is not a multiple of the stride is padded with zeros). q horizontally adjacent blocks of a window form one row of
+    the left matrix, and its products with the q rows of the kernel are added at the heights of these rows.
     """
     side, _, channels, units = kernel.shape
     batch, height, width, _ = x.shape
     rows, columns = (output_size(size, side, stride, padding) for size in (height, width))
     q = -(-side // stride)
-    used = min(side, stride)  # pixels of a block that a window looks at, in each direction
+    used = min(side, stride)  # pixels of a block that a window covers, in each direction
     features = used * used * channels
 
     tall, wide = rows + q - 1, columns + q - 1
@@ -85,6 +85,6 @@ def _by_product(x: Array, kernel: Array, stride: int, padding: PaddingName) -> A
 
 
 def _zeros(size: int, count: int, side: int, stride: int, padding: PaddingName, blocks: int) -> tuple[int, int, int]:
-    """Zeros before, after and between pixels that make whole blocks; fewer than none cut pixels off."""
+    """Padding (low, high, interior) to whole blocks; negative padding crops pixels."""
     before = max((count - 1) * stride + side - size, 0) // 2 if padding == "same" else 0
     return before, blocks * stride - size - before, 0

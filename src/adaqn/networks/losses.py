@@ -1,4 +1,4 @@
-"""The losses that a member may be trained with, as functions of the error e = prediction - target of one sample."""
+"""Training losses as functions of the error e = prediction - target of one sample."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from jax import Array
 
 
 def l2(error: Array) -> Array:
-    """½ e²; also the measure by which all members are compared, whatever they are trained with."""
+    """½ e²; members are always compared by this loss, whichever loss they are trained with."""
     return 0.5 * jnp.square(error)
 
 
@@ -28,7 +28,7 @@ def huber(error: Array) -> Array:
 
 
 def log_cosh(error: Array) -> Array:
-    """log cosh e, written so that it does not overflow."""
+    """log cosh e, in a form that does not overflow."""
     size = jnp.abs(error)
     return size + jax.nn.softplus(-2.0 * size) - math.log(2.0)
 

@@ -1,8 +1,8 @@
 """One member's network as plain functions of a flat parameter vector.
 
-Parameters are one vector [P] per member: a state of few arrays is dispatched faster than one of many, and
+Parameters are one vector [P] per member: a state with few arrays is dispatched faster than one with many, and
 element-wise optimizers make one pass over it. Initial values are drawn with NumPy, because compiling a small
-program for every array shape takes longer than compiling the step that trains them.
+program for every array shape takes longer than compiling the training step.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Network:
-    """Convolutions, if there are any, then a multi-layer perceptron, from observations of one shape to `outputs`."""
+    """Optional convolutions, followed by a multi-layer perceptron with `outputs` outputs."""
 
     architecture: Architecture
-    observation_shape: Shape  # (height, width, channels) where there are convolutions
+    observation_shape: Shape  # (height, width, channels) if there are convolutions
     outputs: int
-    scale: float = 1.0  # what observations are multiplied by: 1 / 255 for images of bytes
+    scale: float = 1.0  # factor applied to observations: 1 / 255 for byte images
 
     def __post_init__(self) -> None:
         if self.architecture.convolutions and len(self.observation_shape) != 3:
@@ -42,12 +42,12 @@ class Network:
             if self.architecture.padding == "valid" and layer.kernel > min(height, width):
                 raise UserError(
                     f"a convolution with padding 'valid' needs an image of at least its kernel, {layer.kernel} x "
-                    f"{layer.kernel}, but the one that reaches it is {height} x {width}"
+                    f"{layer.kernel}, but its input is {height} x {width}"
                 )
 
     @cached_property
     def images(self) -> tuple[Shape, ...]:
-        """The shape of what goes into every convolution, then of what is flattened for the perceptron."""
+        """The input shape of every convolution, then the shape that is flattened for the perceptron."""
         shapes, padding = [self.observation_shape], self.architecture.padding
         for layer in self.architecture.convolutions:
             sides = (output_size(side, layer.kernel, layer.stride, padding) for side in shapes[-1][:2])
@@ -56,7 +56,7 @@ class Network:
 
     @cached_property
     def structured_shapes(self) -> tuple[Shape, ...]:
-        """Like `shapes`, but the kernel behind the flattening as (height, width, channels, units)."""
+        """Like `shapes`, but with the first dense kernel as (height, width, channels, units)."""
         shapes: list[Shape] = []
         for layer, (_, _, channels) in zip(self.architecture.convolutions, self.images, strict=False):
             shapes += [(layer.kernel, layer.kernel, channels, layer.channels), (layer.channels,)]
@@ -68,7 +68,7 @@ class Network:
 
     @cached_property
     def shapes(self) -> tuple[Shape, ...]:
-        """The shapes of kernel and bias of every layer, in the order of the flat vector."""
+        """The shapes of every layer's kernel and bias, in the order of the flat vector."""
         shapes, first_dense = list(self.structured_shapes), 2 * len(self.architecture.convolutions)
         *features, units = shapes[first_dense]
         shapes[first_dense] = (math.prod(features), units)
@@ -80,9 +80,9 @@ class Network:
         return sum(math.prod(shape) for shape in self.shapes)
 
     def init(self, rng: np.random.Generator) -> np.ndarray:
-        """Initial parameters as the paper's authors have them, with zero biases. [P]
+        """Initial parameters as in the authors' code, with zero biases. [P]
 
-        A perceptron has LeCun normal kernels. Where there are convolutions, all kernels go by their average fan.
+        A perceptron uses LeCun normal kernels. With convolutions, all kernels are scaled by fan_avg instead of fan_in.
         """
         average = bool(self.architecture.convolutions)
         parts = [
@@ -91,7 +91,7 @@ class Network:
         return np.concatenate([part.ravel() for part in parts])
 
     def unravel(self, flat: Array) -> list[Array]:
-        """The arrays of the layers, cut out of the flat vector."""
+        """Split the flat vector into the arrays of the layers."""
         arrays, start = [], 0
         for shape in self.shapes:
             stop = start + math.prod(shape)
@@ -122,9 +122,9 @@ class Network:
 
 
 def _kernel(rng: np.random.Generator, shape: Shape, average: bool) -> np.ndarray:
-    """A normal distribution cut at two deviations, with variance 1 / fan after the cut.
+    """A normal distribution truncated at two standard deviations, with variance 1 / fan after truncation.
 
-    The fan is what a unit is computed from, or the average of that and what an input has an effect on.
+    The fan is fan_in, or fan_avg if `average`.
     """
     values = rng.standard_normal(shape, np.float32)
     while (outside := np.abs(values) > 2.0).any():

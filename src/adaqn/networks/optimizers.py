@@ -1,4 +1,4 @@
-"""The optimizers of the paper's search space, by name, built inside the compiled step with traced numbers."""
+"""The optimizers of the paper's search space by name, built inside the compiled step with traced numbers."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from jax import Array
 
 from adaqn.hyperparameters import OPTIMIZERS, Hyperparameters, unknown_option
 
-# These look at whole tensors (norms, factored moments, covers), so they must see the network's arrays as they are;
-# all others work on every weight by itself and may be given one flat vector, which is faster.
+# These depend on whole tensors (norms, factored moments, covers), so they need the network's arrays; all others are
+# element-wise and can work on one flat vector, which is faster.
 _BY_TENSOR = {"adafactor", "fromage", "lamb", "lars", "novograd", "sm3"}
-# Options without a number as their default: setting them adds a term to the optimizer.
+# Options whose default is None, not a number: setting them adds a term to the optimizer.
 _OFF_BY_DEFAULT = {"adafactor": ("momentum",), "rmsprop": ("momentum",), "sgd": ("momentum",)}
 
 
 class OptimizerSpec(NamedTuple):
-    """An optimizer that can be built from its learning rate and the numbers of some options."""
+    """An optimizer that is built from its learning rate and numeric options."""
 
     build: Callable[..., optax.GradientTransformation]
-    options: tuple[str, ...]  # names of the numbers that may be set
-    elementwise: bool  # treats every weight by itself
-    draws: bool  # carries a random key of its own
+    options: tuple[str, ...]  # names of its numeric options
+    elementwise: bool  # updates every weight independently
+    draws: bool  # has a random key in its state
 
 
 @cache
 def optimizer_spec(name: str) -> OptimizerSpec:
-    """What there is to know about an optimizer."""
+    """Look up an optimizer and its options by name."""
     build = getattr(optax, name)
     parameters = inspect.signature(build).parameters.values()
     numbers = tuple(p.name for p in parameters if type(p.default) is float)
@@ -43,7 +43,7 @@ def optimizer_spec(name: str) -> OptimizerSpec:
 def build_optimizer(
     name: str, learning_rate: Array | float, options: Mapping[str, Any], key: Array | int = 0
 ) -> optax.GradientTransformation:
-    """The optimizer with these numbers, which may be traced; `key` begins the state of those that draw."""
+    """Build an optimizer; its numbers may be traced, and `key` seeds stochastic optimizers."""
     spec = optimizer_spec(name)
     extra = {"key": key} if spec.draws else {}
     return spec.build(learning_rate, **options, **extra)

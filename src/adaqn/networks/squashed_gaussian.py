@@ -1,4 +1,4 @@
-"""A normal distribution squashed into (-1, 1) by tanh: SAC's policy."""
+"""SAC's policy: a normal distribution squashed into (-1, 1) by tanh."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ LOG_STD_LOWEST, LOG_STD_HIGHEST = -20.0, 2.0
 
 
 class SquashedSample(NamedTuple):
-    """Actions that were drawn, and how likely they were."""
+    """Sampled actions and their log-probabilities."""
 
     action: Array  # [B, A] in (-1, 1)
     log_probability: Array  # [B]
 
 
 def sample(outputs: Array, noise: Array) -> SquashedSample:
-    """Draw actions with standard normal noise; `outputs` [B, 2A] are means and log standard deviations."""
+    """Sample actions with standard normal noise; `outputs` [B, 2A] are means and log standard deviations."""
     mean, log_std = jnp.split(outputs, 2, axis=-1)
     log_std = jnp.clip(log_std, LOG_STD_LOWEST, LOG_STD_HIGHEST)
     before = mean + jnp.exp(log_std) * noise
@@ -30,8 +30,8 @@ def sample(outputs: Array, noise: Array) -> SquashedSample:
 def log_probability(before: Array, noise: Array, log_std: Array) -> Array:
     """log π(tanh u) for u = mean + std * noise. [B, A] each -> [B]
 
-    The density of u is divided by the derivative of tanh, 1 - tanh²u, whose logarithm is written here as
-    2 (log 2 - u - softplus(-2u)): that is exact also where tanh u rounds to one.
+    The density of u is divided by the derivative of tanh, 1 - tanh²u. Its logarithm is computed as
+    2 (log 2 - u - softplus(-2u)), which is exact even if tanh u rounds to one.
     """
     gaussian = -0.5 * jnp.square(noise) - log_std - 0.5 * math.log(2.0 * math.pi)
     squash = 2.0 * (math.log(2.0) - before - jax.nn.softplus(-2.0 * before))

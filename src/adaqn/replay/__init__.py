@@ -1,1 +1,1 @@
-"""Ring buffers of experience."""
+"""Replay buffers."""

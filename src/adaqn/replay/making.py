@@ -1,4 +1,4 @@
-"""The replay buffer that fits an environment's spaces."""
+"""Creates the replay buffer for an environment's spaces."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ def make_replay(
     frame_stack: int = 1,
     padding: Padding = "zeros",
 ) -> Replay:
-    """An empty buffer for so many transitions.
+    """Create an empty buffer for `capacity` transitions.
 
-    Images of bytes go frame by frame, of which an observation has `frame_stack`, the newest last; `padding` is what
-    fills the stack when an episode begins. All else is kept whole, and has no use for the two.
+    Byte images are stored frame by frame; an observation has `frame_stack` of them, the newest last, and `padding`
+    fills the stack when an episode begins. Other observations are stored whole, without these two arguments.
     """
     action_shape, action_dtype = _action_kind(actions)
     if _are_images(observations):

@@ -1,4 +1,4 @@
-"""Whether a run will fit into memory: better asked before it starts than answered by the system hours later."""
+"""Checks before a run starts that it will fit into memory, so that it is not killed hours later."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ GB = 10**9
 
 
 class Need(NamedTuple):
-    """Something that takes memory."""
+    """Something that needs memory."""
 
-    what: str  # as in "most of it for ..."
+    what: str  # completes "most of it for ..."
     size: int  # in bytes
-    remedy: str  # what to do if that is too much
+    remedy: str  # advice if that is too much
 
 
 def require_room(needs: Sequence[Need], available: int | None = None) -> None:
-    """Refuse a run that needs more bytes, all needs together, than are available, by default here and now."""
+    """Raise if all needs together exceed the available bytes (default: the memory available now)."""
     if available is None:
         available = available_memory()
     needed = sum(need.size for need in needs)
@@ -39,7 +39,7 @@ def require_room(needs: Sequence[Need], available: int | None = None) -> None:
 
 
 def require_memory(needed: int, available: int | None = None, times: int = 1) -> None:
-    """Refuse a replay buffer that takes more bytes when full than are available, or so many times as many."""
+    """Raise if a full replay buffer needs more than `times` the available bytes."""
     if available is None:
         available = available_memory()
     if available is not None and needed > times * available:
@@ -47,9 +47,9 @@ def require_memory(needed: int, available: int | None = None, times: int = 1) ->
 
 
 def too_large(needed: int, available: int | None) -> UserError:
-    """The error for a replay buffer that takes so many bytes."""
-    has = "this machine gives less" if available is None else f"{gigabytes(available)} of memory are available"
-    # Rounded down, so that the advice is enough.
+    """The error for a replay buffer that needs too many bytes."""
+    has = "this machine has less" if available is None else f"{gigabytes(available)} of memory are available"
+    # Rounded down, so that following the advice is enough.
     share = 0 if available is None else 100 * max(available, 0) // needed
     target = f" to {share} % of its value or less" if share else ""
     return UserError(
@@ -58,13 +58,13 @@ def too_large(needed: int, available: int | None) -> UserError:
 
 
 def gigabytes(size: int) -> str:
-    """A number of bytes for a message, in whole numbers because it may be beyond what a float can hold."""
+    """Format a number of bytes for a message, with integers because it may exceed the range of floats."""
     hundredths = (max(size, 0) * 100 + GB // 2) // GB
     return f"{hundredths // 100:,}.{hundredths % 100:02d} GB"
 
 
 def available_memory(root: Path = Path("/")) -> int | None:
-    """Bytes that this process may still take from the machine and from its container; None where Linux is not."""
+    """Bytes that this process can still allocate, given the machine's and the container's limits; None if not Linux."""
     limits = [_machine(root), *_control_groups(root), _address_space(root)]
     known = [limit for limit in limits if limit is not None]
     return min(known) if known else None
@@ -76,7 +76,7 @@ def _machine(root: Path) -> int | None:
 
 
 def _address_space(root: Path) -> int | None:
-    """What `ulimit -v` leaves; beyond it, compiled code does not raise but ends the process."""
+    """What `ulimit -v` leaves; beyond it, compiled code ends the process instead of raising."""
     if resource is None:
         return None
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
@@ -87,7 +87,7 @@ def _address_space(root: Path) -> int | None:
 
 
 def _control_groups(root: Path) -> list[int | None]:
-    """What each control group that this process is in leaves, in both versions of their file system."""
+    """What each control group (v1 and v2) of this process leaves."""
     mounted = root / "sys/fs/cgroup"
     left: list[int | None] = []
     for line in _text(root / "proc/self/cgroup").splitlines():
@@ -100,8 +100,8 @@ def _control_groups(root: Path) -> list[int | None]:
             below = mounted / "memory"
         else:
             continue
-        # A limit holds for all groups below it. Inside a container the path may be the host's, which is not
-        # there, and the container's own group is the one at the top.
+        # A limit applies to all groups below it. Inside a container the path may be the host's, which does not exist
+        # here, and the container's own group is the top one.
         group = PurePosixPath(path.lstrip("/"))
         left += [_left_in(below / directory, *files) for directory in (group, *group.parents)]
     return left
@@ -111,7 +111,7 @@ def _left_in(group: Path, limit_file: str, usage_file: str, reclaimable_name: st
     limit, usage = _text(group / limit_file).strip(), _text(group / usage_file).strip()
     if not (limit.isdecimal() and usage.isdecimal()):  # no such group, or "max" for no limit
         return None
-    # Files that were read count as used, but make room when memory is needed.
+    # Cached files count as used, but are evicted when memory is needed.
     reclaimable = re.search(rf"^{reclaimable_name} (\d+)$", _text(group / "memory.stat"), re.MULTILINE)
     return int(limit) - int(usage) + (int(reclaimable[1]) if reclaimable else 0)
 

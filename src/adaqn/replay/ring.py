@@ -1,4 +1,4 @@
-"""Rows in a ring of fixed size: where each lies, and how rows leave for a checkpoint and come back."""
+"""A fixed-size ring of rows, with export to a checkpoint and restore."""
 
 from __future__ import annotations
 
@@ -11,46 +11,46 @@ from numpy.typing import DTypeLike
 from adaqn.errors import CheckpointError, UserError
 from adaqn.replay.memory import available_memory, require_memory, too_large
 
-# A short run, or an agent that was loaded to be evaluated, may have a buffer that it never fills, so one is allowed
-# that would not fit when full; whether as much as a run fills does fit is asked when its length is known. What is
-# beyond this many times the memory is a mistake.
+# A short run, or an agent loaded for evaluation, never fills its buffer, so a buffer may exceed the memory when full;
+# whether the part that a run fills fits is checked when its length is known. A buffer larger than this many times the
+# memory is certainly a mistake.
 UNFILLED = 100
 
-Columns = Mapping[str, tuple[tuple[int, ...], DTypeLike]]  # shape and dtype of what a row has, by its name
+Columns = Mapping[str, tuple[tuple[int, ...], DTypeLike]]  # shape and dtype of each column of a row, by name
 
 
 class Ring:
-    """Slots for rows, one array for each column.
+    """Slots for rows, with one array per column.
 
-    Row number r lies in slot r modulo the number of slots, also after a restore. Who owns the ring writes new rows
-    into `arrays` and then says with `advance` that they are there.
+    Row number r is in slot r modulo the number of slots, also after a restore. The owner of the ring writes new rows
+    into `arrays` and then calls `advance`.
     """
 
     def __init__(self, slots: int, arrays: Mapping[str, np.ndarray]) -> None:
         self.slots = slots
-        self.added = 0  # rows ever added
-        self.oldest = 0  # number of the oldest row still held
+        self.added = 0  # number of rows ever added
+        self.oldest = 0  # index of the oldest row still held
         self.arrays = arrays  # [slots, ...] each
 
     def advance(self, rows: int = 1) -> None:
-        """Count rows that were written behind the newest, over the oldest ones once the ring is full."""
+        """Register rows written after the newest one; once the ring is full, they have overwritten the oldest."""
         self.added += rows
         if self.added - self.oldest > self.slots:
             self.oldest = self.added - self.slots
 
     def clear(self) -> None:
-        """Hold no row any more; the next one is numbered as if they were still there."""
+        """Discard all rows; the numbering continues."""
         self.oldest = self.added
 
     def rows(self, first: int, last: int) -> dict[str, np.ndarray]:
-        """Copies of the rows first..last-1, by the name of each column, in the order they were added."""
+        """Copies of the rows first..last-1 by column name, in the order they were added."""
         if not self.oldest <= first <= last <= self.added:
             raise ValueError(f"rows {first} to {last} are not among those held, {self.oldest} to {self.added}")
         slots = np.arange(first, last) % self.slots
         return {name: array[slots] for name, array in self.arrays.items()}
 
     def restore(self, first: int, rows: Mapping[str, np.ndarray]) -> None:
-        """Put rows back that `rows` gave, the first of them with this number; calls go in ascending order."""
+        """Restore rows returned by `rows`, starting at this number; calls must be in ascending order."""
         if self.added > self.oldest and first != self.added:
             raise CheckpointError(f"rows of the replay buffer must follow row {self.added}, but begin at {first}")
         if rows.keys() != self.arrays.keys():
@@ -87,7 +87,7 @@ def allocated(slots: int, columns: Columns) -> dict[str, np.ndarray]:
 
 
 def check_sizes(capacity: int, n_envs: int, n_steps: int) -> None:
-    """Refuse a buffer that could hold nothing."""
+    """Raise if any of these is less than 1."""
     if capacity < 1:
         raise UserError(f"the capacity of the replay buffer must be at least 1, but it is {capacity}")
     if n_envs < 1:

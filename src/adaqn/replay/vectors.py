@@ -1,4 +1,4 @@
-"""A ring buffer for vector observations; n-step transitions are put together when they are sampled."""
+"""A ring buffer for vector observations; n-step transitions are assembled when sampled."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from adaqn.replay.rows import WORD, RowLayout
 
 
 class VectorReplay:
-    """A ring of slots for rows, each one step of all environments.
+    """A ring of rows, each one step of all environments.
 
-    Row number r lies in slot r modulo the number of slots, also after a restore, so that the same random
-    numbers draw the same transitions.
+    Row number r is in slot r modulo the number of slots, also after a restore, so that the same random numbers draw
+    the same transitions.
     """
 
     def __init__(
@@ -35,9 +35,9 @@ class VectorReplay:
         kept = self.layout._replace(n_steps=1)
         slots = max(1, capacity // n_envs)
         words = allocated(slots, {"words": ((n_envs, kept.width), WORD)})["words"]
-        # One row of memory for each transition: what is drawn touches few cache lines, and is copied in one piece.
+        # One contiguous row per transition: sampling touches few cache lines and copies each row in one piece.
         self._ring = Ring(slots, kept.columns(words))
-        # The same memory as [slots * n_envs, ...]: `take` is fast with one index for (slot, environment).
+        # A view [slots * n_envs, W] of the same memory: `take` is fast with one index for (slot, environment).
         self._rows = words.reshape(-1, kept.width)
         flat = kept.columns(self._rows)
         self._observation = flat["observation"]
@@ -49,21 +49,21 @@ class VectorReplay:
 
     @property
     def nbytes(self) -> int:
-        """The memory that this buffer takes when it is full."""
+        """The size of this buffer in memory when it is full."""
         return self._rows.nbytes
 
     @property
     def added(self) -> int:
-        """Rows ever added."""
+        """Number of rows ever added."""
         return self._ring.added
 
     @property
     def oldest(self) -> int:
-        """Number of the oldest row still held."""
+        """Index of the oldest row still held."""
         return self._ring.oldest
 
     def add(self, transitions: Transitions) -> None:
-        """Write a row over the oldest one, once the ring is full."""
+        """Add a row; once the ring is full, it overwrites the oldest one."""
         arrays = self._ring.arrays
         slot = self._ring.added % self._ring.slots
         arrays["observation"][slot] = transitions.observation
@@ -75,13 +75,13 @@ class VectorReplay:
         self._ring.advance()
 
     def cut(self, environments: Iterable[int]) -> None:
-        """Say that the newest step of these environments was the last of its episode, which was given up there."""
+        """Mark the newest step of these environments as the end of an abandoned episode."""
         ring = self._ring
         if ring.added > ring.oldest:
             ring.arrays["truncated"][(ring.added - 1) % ring.slots, list(environments)] = True
 
     def clear(self) -> None:
-        """Give up all that is held; the next step begins an episode."""
+        """Discard all transitions; the next step begins an episode."""
         self._ring.clear()
 
     def sample(self, rng: np.random.Generator, batch_size: int) -> Batch[np.ndarray]:
@@ -94,19 +94,19 @@ class VectorReplay:
         held = (ring.added - ring.oldest) * self.n_envs
         if held == 0:
             raise ValueError("nothing can be sampled from an empty replay buffer")
-        # Counted from the oldest transition. The product is below `held` even for the largest number that
-        # `random` gives, and takes half the time of `rng.integers`.
+        # Counted from the oldest transition. The product is below `held` even for the largest number from `random`,
+        # and takes half the time of `rng.integers`.
         drawn = (rng.random(batch_size) * held).astype(np.int64)
-        # All indices may run beyond the end of the ring: `take` wraps them.
+        # Indices may exceed the end of the ring: `take` wraps them.
         index = drawn + (ring.oldest % ring.slots) * self.n_envs
         if self.n_steps > 1:
             return self.layout.pack(self._sample_steps(index, (held - drawn - 1) // self.n_envs + 1))
         return self._rows.take(index, axis=0, mode="wrap")
 
     def _sample_steps(self, start: np.ndarray, remaining: np.ndarray) -> Batch[np.ndarray]:
-        """The transitions from `start` on, up to an end of the episode, the newest row, or n steps.
+        """The transitions from `start` up to the end of the episode, the newest row, or n steps.
 
-        `remaining` rows there are from `start` to the newest; behind that one lies the oldest.
+        `remaining` is the number of rows from `start` to the newest, after which the ring continues with the oldest.
         """
         ahead = np.arange(self.n_steps)
         index = start[:, None] + ahead * self.n_envs  # [B, n] the following steps of the same environment
@@ -124,9 +124,9 @@ class VectorReplay:
         )
 
     def rows(self, first: int, last: int) -> dict[str, np.ndarray]:
-        """Copies of the rows first..last-1, by the name of each array, in the order they were added."""
+        """Copies of the rows first..last-1 by array name, in the order they were added."""
         return self._ring.rows(first, last)
 
     def restore(self, first: int, rows: dict[str, np.ndarray]) -> None:
-        """Put rows back that `rows` gave, the first of them with this number; calls go in ascending order."""
+        """Restore rows returned by `rows`, starting at this number; calls must be in ascending order."""
         self._ring.restore(first, rows)

@@ -1,1 +1,1 @@
-"""One run: its configuration, its directory, and who writes what in it."""
+"""One run: its configuration, its directory, and the recorders that write it."""

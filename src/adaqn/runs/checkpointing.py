@@ -1,4 +1,4 @@
-"""When a run is checkpointed, and how it goes on from a checkpoint together with its exact files."""
+"""When checkpoints of a run are saved, and how the run and its exact files continue from one."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ ARITHMETIC = 2
 class Checkpointer(Observer["Trainer"]):
     """Saves at the start, every `interval` environment steps, when interrupted and at the last step.
 
-    It saves all that a run is, and so it needs the trainer and not only a view of it.
-    It must come after all observers that write the exact files, so that a checkpoint finds their lines. A checkpoint
-    vouches for all exact files of the run directory: it is refused when one of them was moved, removed, replaced or
-    changed, and a run is resumed only if each still begins with what was written when the checkpoint was made.
+    It saves the complete state of a run, so it needs the trainer and not only a view of it. It must come after all
+    observers that write exact files, so that a checkpoint includes their lines. A checkpoint covers all exact files of
+    the run directory: none is saved if one of these files was moved, removed, replaced or changed, and a run is resumed
+    only if each file still begins with what it contained when the checkpoint was saved.
     """
 
     def __init__(
@@ -53,33 +53,33 @@ class Checkpointer(Observer["Trainer"]):
         self._store = store
         self._interval = interval
         self._directory = directory
-        self._files: dict[str, ExactFile] = {}  # by name; also of a former process, if nobody writes it now
+        self._files: dict[str, ExactFile] = {}  # by name; also files of a previous process that no observer writes now
         self._written_by_observers: set[str] = set()
         self._stopwatch = stopwatch or Stopwatch()
         self._config = config
-        self._seen = 0  # the last step that was looked at
-        self._saved: int | None = None  # the last step that was saved
+        self._seen = 0  # step of the last call
+        self._saved: int | None = None  # step of the last checkpoint
         self.include(files)
 
     def include(self, files: Sequence[ExactFile]) -> None:
-        """Vouch for these too, as far as they are exact files of this run; each may have one writer."""
+        """Cover these files too, if they are exact files of this run; each must have a single writer."""
         for file in files:
             name = file.path.name
             if name not in EXACT_FILES or not self._directory.holds(file.path) or self._files.get(name) is file:
                 continue
             if name in self._written_by_observers:
                 raise UserError(
-                    f"{file.path} would be written by two at a time: give the EvalCallback another log_path or log_name"
+                    f"{file.path} would have two writers: give the EvalCallback another log_path or log_name"
                 )
             self._written_by_observers.add(name)
             self._files[name] = file
 
     def restore(self, trainer: Trainer, accept: Callable[[], None] = lambda: None, finished: bool = False) -> bool:
-        """Put a fresh trainer and the files where the newest whole checkpoint stood.
+        """Restore a new trainer and the files from the newest intact checkpoint.
 
-        The answer is False for a run that was killed before its first checkpoint: it begins anew. All is checked
-        before `accept` is called, and nothing is written here: a file is cut to where the checkpoint found it when the
-        run first writes to it. The files of a finished run stay as they are.
+        Returns False for a run that was killed before its first checkpoint: it starts from the beginning. Everything
+        is checked before `accept` is called, and nothing is written here: each file is truncated to its length at the
+        checkpoint when the run first writes to it. The files of a finished run are left unchanged.
         """
         if not self._store.steps() and all(_lines(self._directory.path / name) <= 1 for name in EXACT_FILES):
             accept()
@@ -101,7 +101,7 @@ class Checkpointer(Observer["Trainer"]):
 
     def _resume_files(self, written: dict[str, Written]) -> None:
         if missing := [name for name in self._files if name not in written]:
-            raise CheckpointError(f"the checkpoint does not say what was in {', '.join(missing)}")
+            raise CheckpointError(f"the checkpoint has no record of the content of {', '.join(missing)}")
         for name, content in written.items():
             file = self._files.setdefault(name, ExactFile(self._directory.path / name))
             file.resume(content)
@@ -112,17 +112,17 @@ class Checkpointer(Observer["Trainer"]):
         if changed := self._config.differences(snapshot.meta.get("config") or {}, int(snapshot.meta.get("step", 0))):
             raise CheckpointError(
                 f"config.yaml was changed after the checkpoint was written ({', '.join(changed)}); "
-                "put it back to resume (`adaqn resume --steps` gives a run another end), or train it as a new run"
+                "restore it to resume (`adaqn resume --steps` changes the end of a run), or train it as a new run"
             )
 
     def on_start(self, trainer: Trainer) -> None:
-        """Save a run that is new."""
+        """Save the first checkpoint of a new run."""
         self._seen = trainer.clock.step
         if not self._store.steps():
             self._save(trainer)
 
     def on_step(self, trainer: Trainer) -> None:
-        """Save if it is time."""
+        """Save every `interval` steps."""
         step = trainer.clock.step
         if crossed(self._interval, self._seen, step):
             self._save(trainer)
@@ -133,26 +133,26 @@ class Checkpointer(Observer["Trainer"]):
         return next_multiple(self._interval, step)
 
     def on_last_step(self, trainer: Trainer) -> None:
-        """Save the run as it is before its last updates, from where it can be extended.
+        """Save the run before its last updates, so that it can be extended exactly.
 
-        A longer run makes the last of these updates and its next action in one program.
+        A longer run performs the last of these updates and its next action in one compiled program.
         """
         self._save(trainer)
 
     def on_finish(self, trainer: Trainer) -> None:
-        """Save the end, when the last updates have been made, for those who use the agent."""
+        """Save the agent after its last updates, for use after training."""
         snapshot = trainer.snapshot()
         meta = snapshot.meta | {"spaces": _spaces(trainer)}
         self._store.save_end(trainer.clock.step, Snapshot(snapshot.arrays, meta))
 
     def on_close(self, trainer: Trainer) -> None:
-        """Save a run that was interrupted.
+        """Save an interrupted run.
 
-        While an error is on its way out, something may be half done: then the last checkpoint stays.
+        After an error the state may be incomplete, so the last checkpoint is kept.
         """
         interrupted = trainer.interrupted and sys.exc_info()[0] is None
         try:
-            # What is saved at a step is what was before all that is due for it, and some of that may be done since.
+            # A checkpoint of this step was saved before its due operations, some of which may have been done since.
             if interrupted and (self._saved != trainer.clock.step or trainer.pending):
                 self._save(trainer)
         finally:
@@ -179,19 +179,19 @@ class Checkpointer(Observer["Trainer"]):
         try:
             file.sync()
         except CheckpointError as error:
-            kept, where = "no checkpoint was written yet", shlex.quote(str(self._directory.path))
+            kept, where = "no checkpoint has been saved yet", shlex.quote(str(self._directory.path))
             if not (self._directory.path.is_dir() if self._config is None else self._directory.config.is_file()):
                 kept = f"the run directory {where} is gone"
             elif self._saved is not None:
                 kept = (
-                    f"the checkpoint of step {self._saved} is kept: put the file back as it was, and "
-                    f"`adaqn resume {where}` goes on from there"
+                    f"the checkpoint of step {self._saved} is kept: restore the file, and "
+                    f"`adaqn resume {where}` continues from there"
                 )
             raise CheckpointError(f"{error}; {kept}") from error
 
 
 def platform_facts() -> Json:
-    """What the last bits of a result depend on beside the configuration: XLA divides large products among cores."""
+    """What the last bits of results depend on besides the configuration: XLA splits large products among cores."""
     versions = {name: metadata.version(name) for name in ("jax", "jaxlib", "numpy", "gymnasium")}
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return {**versions, "machine": platform.machine(), "cores": cores, "XLA_FLAGS": os.environ.get("XLA_FLAGS", "")}
@@ -214,7 +214,7 @@ def _warn_of_another_platform(snapshot: Snapshot) -> None:
     ]
     if changed:
         warnings.warn(
-            f"the run may go on differently in the last digits than without the interruption: {', '.join(changed)}",
+            f"the resumed run may differ in the last digits from an uninterrupted one: {', '.join(changed)}",
             RuntimeWarning,
             stacklevel=3,
         )
@@ -229,7 +229,7 @@ def _lines(path: Path) -> int:
 
 
 def _written(snapshot: Snapshot) -> dict[str, Written]:
-    """What the checkpoint vouches for, by name; one from elsewhere could name files that are not a run's."""
+    """The files that the checkpoint covers, by name; a foreign checkpoint could name files that are not a run's."""
     try:
         files = {str(name): Written(**content) for name, content in snapshot.meta["files"].items()}
         sound = all(type(content.size) is int and content.size >= 0 for content in files.values())
@@ -237,6 +237,6 @@ def _written(snapshot: Snapshot) -> dict[str, Written]:
         files, sound = {}, False
     if not sound or not files.keys() <= set(EXACT_FILES):
         raise CheckpointError(
-            f"the checkpoint does not say what was in the files of the run, but {snapshot.meta.get('files')!r}"
+            f"the checkpoint has no record of the content of the run's files, but {snapshot.meta.get('files')!r}"
         )
     return files

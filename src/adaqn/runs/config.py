@@ -1,4 +1,4 @@
-"""A `RunConfig` says everything about a run; command lines, YAML files and presets are overrides on it."""
+"""`RunConfig`, the complete configuration of a run; command lines, YAML files and presets are overrides of it."""
 
 from __future__ import annotations
 
@@ -26,31 +26,31 @@ if TYPE_CHECKING:
 
 CONFIG_VERSION = 1
 _PRESETS = PresetFolder("preset", ("presets",))
-# Watching a run does not change it, so these may differ between a run and its resumption.
+# Logging and evaluation do not change a run, so these settings may differ when it is resumed.
 OBSERVATION_SETTINGS = ("log_interval", "checkpoint_interval", "eval_interval", "eval_episodes", "wandb_project")
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunConfig:
-    """One (method, environment, seed). `settings` are those of the algorithm.
+    """Configuration of one (method, environment, seed). `settings` are those of the algorithm.
 
-    `as_given` has the members, the space and the schedule that a user named, perhaps none; `from_dict` also has those
-    that follow from the algorithm, the seed and the environment, as config.yaml does.
+    `as_given` contains only the members, space and schedule given by the user, possibly none; `from_dict` also resolves
+    those that follow from the algorithm, the seed and the environment, as in config.yaml.
     """
 
     algo: str
-    base: str | None = None  # what a search tries, where it is not its usual one
-    env: str | None  # None: an environment object or function that a program passed, which no file can name
+    base: str | None = None  # algorithm that a search trains in its trials, if not the default
+    env: str | None  # None: an environment object or function, which a file cannot represent
     env_kwargs: Mapping[str, Any] = field(default_factory=dict)
-    wrappers: tuple[Wrapping, ...] = ()  # around the environment, the innermost first
+    wrappers: tuple[Wrapping, ...] = ()  # around the environment, innermost first
     imports: tuple[str, ...] = ()  # modules that register the environment's id
     steps: int
-    horizon: int | Horizons | None = None  # end that schedules "until the end" refer to; None: steps
+    horizon: int | Horizons | None = None  # step at which schedules "until the end of the run" end; None: steps
     seed: int = 0
     n_envs: int = 1
     members: tuple[Hyperparameters, ...]
-    space: SearchSpace | None = None  # what members may become, or are drawn from
-    schedule: tuple[Scheduled, ...] = ()  # what the one member of a dqn becomes, and when
+    space: SearchSpace | None = None  # search space from which members are sampled or mutated
+    schedule: tuple[Scheduled, ...] = ()  # hyperparameters of the only member of a dqn, from each step on
     settings: Any
     log_interval: int = 1_000
     checkpoint_interval: int = 10_000
@@ -80,9 +80,9 @@ class RunConfig:
         source: str = "the configuration",
         observation_shape: tuple[int, ...] | None = None,
     ) -> RunConfig:
-        """The complete configuration that these plain values describe; what is left out has its default.
+        """The complete configuration from plain values; missing entries get their defaults.
 
-        Where the shape of the observations matters and is not given, an environment is made to look at it.
+        If the shape of observations is needed and not given, an environment is made to find it.
         """
         config = cls.as_given(values, source)
 
@@ -97,8 +97,8 @@ class RunConfig:
 
     @classmethod
     def as_given(cls, values: Mapping[str, Any], source: str = "the configuration") -> RunConfig:
-        """The configuration with no other members than those given; for who makes the environment anyway."""
-        # Gymnasium; `adaqn train --help` does not wait for it.
+        """The configuration with only the given members, for callers that make the environment anyway."""
+        # Imported here because it imports Gymnasium, which `adaqn train --help` should not wait for.
         from adaqn.envs.wrapping import modules_from, wrappings_from
 
         if not isinstance(values, Mapping):
@@ -115,7 +115,7 @@ class RunConfig:
                 raise unknown_name(f"entry in {source}:", name, names)
         for name in ("env", "steps"):
             if name not in values:
-                raise UserError(f"{source} does not say {name}, which every run needs")
+                raise UserError(f"{source} does not set {name}, which every run needs")
         chosen = algorithm(values.setdefault("algo", "adadqn"), values.get("base"))
         values["settings"] = chosen.configure(as_mapping("settings", values.get("settings")))
         values |= population_from(values.get("members"), values.get("space"), values.get("schedule"))._asdict()
@@ -129,11 +129,11 @@ class RunConfig:
 
     @property
     def algorithm(self) -> Algorithm:
-        """What the name of the algorithm stands for."""
+        """The registry entry of the algorithm."""
         return algorithm(self.algo, self.base)
 
     def to_dict(self) -> Json:
-        """Plain values, complete, in the order of the fields."""
+        """All entries as plain values, in the order of the fields."""
         values: Json = {"version": CONFIG_VERSION}
         for f in dataclasses.fields(self):
             values[f.name] = getattr(self, f.name)
@@ -145,13 +145,13 @@ class RunConfig:
             ("imports", list(self.imports)),
         ):
             values[name] = plain
-            if not plain:  # as most runs have it
+            if not plain:  # as in most runs
                 del values[name]
         settings = dataclasses.asdict(self.settings)
         values["settings"] = {k: list(v) if isinstance(v, tuple) else v for k, v in settings.items()}
-        if self.base is None:  # as most runs have it
+        if self.base is None:  # as in most runs
             del values["base"]
-        values["members"] = [member.to_dict() for member in self.members] or None  # a search draws its own
+        values["members"] = [member.to_dict() for member in self.members] or None  # a search samples its own
         values["space"] = None if self.space is None else self.space.to_dict()
         values["schedule"] = schedule_values(self.schedule)
         return values
@@ -166,7 +166,7 @@ class RunConfig:
             raise UserError(f"a configuration holds only plain values, but {given} has others") from error
 
     def environment(self, given: EnvironmentLike | EnvironmentOverride | None = None) -> EnvironmentSource:
-        """Where the run's environments come from, or the environment given instead, in the recorded wrappers."""
+        """The source of the run's environments, or of the given environment with the recorded wrappers."""
         from adaqn.envs.source import EnvironmentOverride, EnvironmentSource
 
         override = given if isinstance(given, EnvironmentOverride) else EnvironmentOverride(given)
@@ -176,7 +176,7 @@ class RunConfig:
                 "this run was made with an environment object, so it needs one again: pass env=, "
                 "or on the command line --env ID"
             )
-        # The recorded arguments are those of the recorded id, or of a function that is passed again.
+        # The recorded arguments belong to the recorded id, or to a function that is passed again.
         same = override.env is None or (self.env is None and callable(override.env))
         return EnvironmentSource.of(
             env,
@@ -187,15 +187,15 @@ class RunConfig:
 
     @property
     def horizons(self) -> Horizons:
-        """From which step on schedules "until the end" refer to which end."""
+        """(step, end) pairs: from that step on, schedules "until the end of the run" end there."""
         return horizons(self.horizon, self.steps)
 
     def differences(self, other: Mapping[str, Any], step: int) -> list[str]:
-        """The entries that differ from those of another configuration's `to_dict` and mattered up to this step."""
+        """The entries that differ from another configuration's `to_dict` and affect the run up to this step."""
         apart = (*OBSERVATION_SETTINGS, "steps", "horizon")
         mine = {name: value for name, value in self.to_dict().items() if name not in apart}
         changed = [name for name, value in mine.items() if other.get(name) != value]
-        # Where a run ends matters to its beginning only through the schedules that refer to the end.
+        # The end of a run affects earlier steps only through schedules that depend on it.
         before = horizons(other.get("horizon"), other.get("steps", self.steps))
         if until(self.horizons, step) != until(before, step):
             changed.insert(0, "steps" if self.horizon is None else "horizon")
@@ -203,7 +203,7 @@ class RunConfig:
 
 
 def read_config(name_or_path: str | Path) -> Json:
-    """The plain values of a YAML file, or of the preset with this name."""
+    """The plain values of a YAML file or of the preset with this name."""
     values = _PRESETS.read_given(name_or_path)
     if not isinstance(values, Mapping):
         raise UserError(f"{name_or_path} must hold a mapping of names to values, but it holds {values!r}")
@@ -216,7 +216,7 @@ def presets() -> list[str]:
 
 
 def _expand_grid(values: Json, source: str) -> None:
-    """`grid:` is a short way to write `members:`, as --grid is."""
+    """Expand `grid:`, a short form of `members:`, as --grid is."""
     columns = values.pop("grid", None)
     if columns is None:
         return
@@ -228,7 +228,7 @@ def _expand_grid(values: Json, source: str) -> None:
 
 
 def _pick_member(values: Json, source: str) -> None:
-    """`member: 3` leaves that one of the members alone, as --member does; they are numbered from 0 on."""
+    """Apply `member: 3`, which keeps only that member, as --member does; members are numbered from 0."""
     given = values.pop("member", None)
     if given is None:
         return
@@ -236,22 +236,22 @@ def _pick_member(values: Json, source: str) -> None:
     for name in ("space", "schedule"):
         if values.get(name):
             raise UserError(
-                f"member picks one of the members that {source} lists, but this run has a {name}, which says what "
-                "members become: leave one of the two out"
+                f"member picks one of the members that {source} lists, but this run has a {name}, which changes "
+                "members: leave one of the two out"
             )
     if not values.get("members"):
         raise UserError(
-            f"member picks one of the members that {source} lists, but it lists none (those of a space are drawn "
-            "when a run begins)"
+            f"member picks one of the members that {source} lists, but it lists none (members are sampled from a "
+            "space when a run begins)"
         )
     members = members_from(values["members"])
     if index >= len(members):
-        raise UserError(f"member must be one of the {len(members)} there are, 0 to {len(members) - 1}, but got {given}")
+        raise UserError(f"member must be from 0 to {len(members) - 1}, for {len(members)} members, but got {given}")
     values["members"] = members[index : index + 1]
 
 
 def population_from(members: Sequence[object] | None, space: Any, schedule: object) -> Population:
-    """What a user gives as members, a space and a schedule, each of which may be None."""
+    """The population from the members, space and schedule given by a user, each of which may be None."""
     return Population(
         members=() if members is None else members_from(members),
         space=None if space is None else space_from(space),
@@ -260,7 +260,7 @@ def population_from(members: Sequence[object] | None, space: Any, schedule: obje
 
 
 def schedule_from(schedule: object) -> tuple[Scheduled, ...]:
-    """A schedule of hyperparameters from plain values, a YAML file, or as it is."""
+    """A hyperparameter schedule from plain values, the path of a YAML file, or `Scheduled` entries."""
     if isinstance(schedule, str | Path):
         path = Path(schedule)
         if not os.path.isfile(path):
@@ -269,13 +269,13 @@ def schedule_from(schedule: object) -> tuple[Scheduled, ...]:
     if isinstance(schedule, Mapping):
         schedule = schedule.get("schedule")
     if not isinstance(schedule, list | tuple):
-        raise UserError(f"a schedule is a list of step and hyperparameters, but got {schedule!r}")
+        raise UserError(f"a schedule is a list of entries with step and hyperparameters, but got {schedule!r}")
     if not schedule:
         raise UserError("a schedule needs at least one entry, but it is empty")
     entries = [entry if isinstance(entry, Scheduled) else _scheduled(entry) for entry in schedule]
     steps = [entry.step for entry in entries]
     if steps != sorted(set(steps)):
-        raise UserError(f"the steps of a schedule must ascend, but they are {steps}")
+        raise UserError(f"the steps of a schedule must increase, but they are {steps}")
     return tuple(entries)
 
 
@@ -293,7 +293,7 @@ def schedule_values(schedule: tuple[Scheduled, ...]) -> list[Json]:
 
 
 def as_mapping(name: str, values: object) -> Json:
-    """A section of a configuration, which may be missing."""
+    """A section of a configuration as a dict, empty if it is missing."""
     if values is None:
         return {}
     if not isinstance(values, Mapping):

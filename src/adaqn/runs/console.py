@@ -1,4 +1,4 @@
-"""A run on the terminal: what is about to start, a live line while it runs, and what came of it."""
+"""Console output of a run: a header, a live line while it runs, and a summary at the end."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ from adaqn.training.observers import LATEST, RECENT, Episode, Observer, RunView
 
 
 class Memory(NamedTuple):
-    """What a run will need, in bytes."""
+    """Memory that a run needs, in bytes."""
 
     replay: int
-    parameters: int  # with optimizer states and target
+    parameters: int  # including optimizer states and target
 
 
 class DivergenceWarning(Observer[RunView]):
-    """Warns about a member that diverged where nothing else is shown of a run."""
+    """Warns about diverged members of a run that has no other console output."""
 
     def __init__(self) -> None:
-        self._members: tuple[Hyperparameters, ...] = ()  # until a generation is reported, those before it
+        self._members: tuple[Hyperparameters, ...] = ()  # of the last reported generation
 
     def on_start(self, trainer: RunView) -> None:
-        """Know the members by what they are."""
+        """Store the hyperparameters of the members, for the warnings."""
         self._members = tuple(member.hyperparameters for member in trainer.report().members)
 
     def on_event(self, trainer: RunView, event: Event) -> None:
-        """Warn once about each."""
+        """Warn once about each diverged member."""
         if isinstance(event, Generation):
             self._members = tuple(member.hyperparameters for member in event.members)
         if isinstance(event, TargetUpdate):
@@ -53,7 +53,7 @@ class DivergenceWarning(Observer[RunView]):
 
 
 class ConsoleReporter(Observer[RunView]):
-    """A header with the members, the progress line, evaluations, and in the end how the members did."""
+    """Prints a header with the members, the progress line, evaluations, and finally the results of the members."""
 
     def __init__(
         self,
@@ -77,8 +77,8 @@ class ConsoleReporter(Observer[RunView]):
         self.memory = memory
         self.run_directory = run_directory
         self.best_model = best_model
-        self.notes = notes  # of the agent, about what it is going to do
-        self.conclusion = conclusion  # of the agent, about what it did
+        self.notes = notes  # lines for the header, from the agent
+        self.conclusion = conclusion  # closing lines, from the agent
         self._history = HistoryRecorder(run_directory, learning_starts)
         self._timer = timer
         self._progress = ProgressLine(steps, self.console, timer)
@@ -104,7 +104,7 @@ class ConsoleReporter(Observer[RunView]):
         self._history.on_start(trainer)
         self._progress.on_start(trainer)
         self._running = True
-        # Bound here, so that a step costs one call and not two.
+        # Bound directly, so that a step costs one call instead of two.
         self.on_step = self._progress.on_step
 
     def on_episode(self, trainer: RunView, episode: Episode) -> None:
@@ -154,14 +154,14 @@ class ConsoleReporter(Observer[RunView]):
     def _best_model(self) -> str:
         best = self.best_model()
         if best is None or math.isnan(best.total):
-            return "the last model: there was no episode to judge another one by"
+            return "the last model: no episode ended, so models could not be compared"
         what = "evaluation" if best.judged_by == EVALUATION else "training"
         return f"step {best.step:,}, {what} return {best.total:,.1f} (best_model.zip)"
 
     def on_close(self, trainer: RunView) -> None:
         if self._running and trainer.interrupted:
-            self._conclude(trainer)  # whoever caught the interruption says how to resume
-        # After an error there is nothing to conclude, but the terminal must be restored.
+            self._conclude(trainer)  # the handler of the interruption prints how to resume
+        # After an error no summary is printed, but the terminal must be restored.
         self._progress.on_close(trainer)
         self._running = False
 
@@ -195,7 +195,7 @@ def _episodes(count: int) -> str:
 
 
 def bytes_label(size: int) -> str:
-    """A number of bytes with the unit that leaves a short number."""
+    """A number of bytes as a short number with its unit."""
     value = float(size)
     for unit in ("B", "kB", "MB"):
         if value < 1000:

@@ -1,4 +1,4 @@
-"""The run directory: the names of all files in it, and that nothing in it is overwritten unasked."""
+"""The run directory: the names of its files, and checks so that nothing is overwritten unintentionally."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from adaqn.errors import UserError
 from adaqn.runs.lock import LOCK_NAME
 
-# The files with the same bytes for the same configuration and seed, which checkpoints vouch for.
+# Files that are byte-identical for the same configuration and seed; checkpoints record their content.
 EXACT_FILES = (
     "episodes.csv",
     "selection.csv",
@@ -21,10 +21,10 @@ EXACT_FILES = (
     "trials.jsonl",
     "best_model.csv",
 )
-# The files that a run writes, relative to its directory, in the order in which they are deleted. Whatever matches none
-# of these is somebody else's. `summary.json` is the first, so that half a deletion leaves nothing that looks finished,
-# and `config.yaml` the last, by which the rest is known to be a run's. What W&B wrote stays: each of its runs has a
-# directory of its own.
+# The files that a run writes, relative to its directory, in the order in which they are deleted. Other files do not
+# belong to the run. `summary.json` is first, so that a partial deletion does not look like a finished run, and
+# `config.yaml` is last, because it identifies the directory as a run's. W&B's files are kept: each of its runs has its
+# own directory.
 _WRITTEN = (
     (".", r"summary\.json"),
     (".", r"(episodes|selection|(policy_)?evaluations|best_model|progress)\.csv|(members|trials)\.jsonl"),
@@ -37,21 +37,21 @@ _WRITTEN = (
     (".", r"config\.yaml"),
 )
 _FOLDERS = ("tensorboard", "checkpoint/segments", "checkpoint")
-# What is opened by its name and written to, and not replaced as a whole.
+# Files and folders that are written in place instead of being replaced atomically.
 _WRITTEN_INTO = (*EXACT_FILES, "progress.csv", *_FOLDERS, "wandb")
-# Entries that every `config.yaml` of a run has; one of some other program has others.
+# Entries that every `config.yaml` of a run has, unlike that of another program.
 _CONFIG_ENTRIES = {b"version", b"algo", b"env", b"steps", b"seed", b"members", b"settings"}
 
 
 @dataclass(frozen=True)
 class RunDirectory:
-    """Where one run lives."""
+    """The directory of one run."""
 
     path: Path
 
     @classmethod
     def create(cls, path: str | os.PathLike[str], force: bool = False) -> RunDirectory:
-        """An empty directory for a new run; with `force`, what a former run wrote there is removed."""
+        """Create a directory for a new run; with `force`, the files of a previous run are removed from it."""
         directory = cls(Path(path))
         directory.require_room(force)
         directory.make()
@@ -62,26 +62,26 @@ class RunDirectory:
         return directory
 
     def make(self) -> None:
-        """Make the directory, if it is not there yet."""
+        """Make the directory, if it does not exist."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise UserError(f"cannot make the run directory {self.path}: {error.strerror or error}") from error
 
     def require_room(self, force: bool) -> None:
-        """Raise if a new run cannot have this directory, which need not exist; nothing is changed.
+        """Raise if a new run cannot use this directory, which need not exist; nothing is changed.
 
-        With `force` it may hold a run, whose files are then removed; what is not a run's is neither removed nor
-        overwritten, and nothing beyond a symbolic link is touched.
+        With `force` it may contain a run, whose files are removed later; other files are neither removed nor
+        overwritten, and symbolic links are never followed.
         """
-        if not self.path.is_dir():  # making it will say what is in the way, if anything is
+        if not self.path.is_dir():  # if anything is in the way, `make` will raise
             return
         try:
             present = sorted(name for name in os.listdir(self.path) if name != LOCK_NAME)
             if present and not force:
                 raise UserError(
                     f"{self.path} is not empty (it holds {_listed(present)}), and nothing was overwritten: "
-                    f"`adaqn resume {self.path}` continues the run, --force starts it anew"
+                    f"`adaqn resume {self.path}` continues the run, --force starts it from the beginning"
                 )
             self.require_no_links()
             if not self._holds_run() and (ours := self._written()):
@@ -94,18 +94,18 @@ class RunDirectory:
             raise UserError(f"cannot read the run directory {self.path}: {error.strerror or error}") from error
 
     def require_no_links(self) -> None:
-        """Raise if a run would write through a symbolic link; the directory itself may be one."""
+        """Raise if a run would write through a symbolic link; the directory itself may be a link."""
         for name in _WRITTEN_INTO:
             file = self.path / name
             if file.is_symlink():
                 raise UserError(
-                    f"{file} is a symbolic link, through which a run does not write, and nothing was changed: put the "
+                    f"{file} is a symbolic link, which a run does not write through, and nothing was changed: put the "
                     "files themselves there, or make the whole run directory a link"
                 )
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> RunDirectory:
-        """The directory of a run that exists."""
+        """Open the directory of an existing run."""
         directory = cls(Path(path))
         if not os.path.isdir(directory.path):
             raise UserError(f"there is no run directory {path}")
@@ -115,7 +115,7 @@ class RunDirectory:
 
     @property
     def config(self) -> Path:
-        """All that the run was told, as YAML."""
+        """The complete configuration of the run, as YAML."""
         return self.path / "config.yaml"
 
     @property
@@ -140,7 +140,7 @@ class RunDirectory:
 
     @property
     def policy_evaluations(self) -> Path:
-        """A row per evaluation episode of the policy, where `evaluations` has those of the members."""
+        """A row per evaluation episode of the policy, if `evaluations` contains those of the members."""
         return self.path / "policy_evaluations.csv"
 
     @property
@@ -150,7 +150,7 @@ class RunDirectory:
 
     @property
     def best_model_table(self) -> Path:
-        """A row each time `best_model` was written."""
+        """A row for each time `best_model` was written."""
         return self.path / "best_model.csv"
 
     @property
@@ -170,33 +170,33 @@ class RunDirectory:
 
     @property
     def wandb(self) -> Path:
-        """What W&B keeps for itself."""
+        """W&B's own files."""
         return self.path / "wandb"
 
     @property
     def checkpoint(self) -> Path:
-        """The last good state."""
+        """Checkpoints of the run, from which it can be resumed."""
         return self.path / "checkpoint"
 
     @property
     def summary(self) -> Path:
-        """The outcome; it exists when the run is finished."""
+        """The results; exists only if the run is finished."""
         return self.path / "summary.json"
 
     @property
     def finished(self) -> bool:
-        """Whether the run went its whole way."""
+        """Whether the run is finished."""
         return self.summary.is_file()
 
     def holds(self, path: Path) -> bool:
-        """Whether a file of this path lies directly in the directory."""
+        """Whether this path is directly in the directory."""
         try:
             return os.path.samefile(path.parent, self.path)
         except OSError:  # one of them does not exist
             return path.parent == self.path
 
     def _holds_run(self) -> bool:
-        """Whether a run began here, by its configuration. It is not parsed: somebody may have broken it since."""
+        """Whether config.yaml has the keys of a run's; it is not parsed, because edits may have made it invalid."""
         try:
             with self.config.open("rb") as file:
                 text = file.read(1 << 20)
@@ -205,7 +205,7 @@ class RunDirectory:
         return set(re.findall(rb"^(\w+):", text, re.MULTILINE)) >= _CONFIG_ENTRIES
 
     def _written(self) -> list[Path]:
-        """The files that are named as a run's, in the order in which they are to be deleted."""
+        """The existing files that a run writes, in the order in which they are to be deleted."""
         files: list[Path] = []
         for folder, pattern in _WRITTEN:
             directory = self.path / folder
@@ -217,7 +217,7 @@ class RunDirectory:
         for file in self._written():
             os.unlink(file)
         for folder in _FOLDERS:
-            with contextlib.suppress(OSError):  # missing, or with something foreign in it
+            with contextlib.suppress(OSError):  # missing, or it contains other files
                 os.rmdir(self.path / folder)
 
 

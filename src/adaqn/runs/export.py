@@ -1,4 +1,4 @@
-"""Writing a learned policy for `adaqn.exported_policy`, which runs it with NumPy alone."""
+"""Export of a learned policy for `adaqn.exported_policy`, which needs only NumPy to run it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from adaqn.files import Json, make_parent, replacing, require_ours
 
 
 def policy_path(path: str | Path) -> Path:
-    """Where a policy is written when this path is given: `.npz` is added."""
+    """The path of the policy file: `.npz` is added if missing."""
     path = Path(path)
     if path.is_dir():
         raise UserError(f"{path} is a directory; name a file for the policy")
@@ -26,7 +26,7 @@ def policy_path(path: str | Path) -> Path:
 
 
 def require_policy(path: Path) -> None:
-    """Raise if there is a file that is no exported policy: what somebody else wrote is not overwritten."""
+    """Raise if the file exists and is not an exported policy, so that it is not overwritten."""
 
     def is_policy(path: Path) -> bool:
         try:
@@ -47,10 +47,10 @@ def write_policy(
     env: str | None,
     algo: str,
 ) -> None:
-    """Write the layers and all that is needed to run them to one file, atomically and without pickle."""
+    """Write the layers and everything needed to run them to one file, atomically and without pickle."""
     network = weights.network
     if not np.isfinite(weights.parameters).all():
-        raise UserError("the policy has parameters that are not finite, so there is nothing to export")
+        raise UserError("the policy has non-finite parameters, so it cannot be exported")
     meta = {
         "format": FORMAT,
         "version": VERSION,
@@ -75,7 +75,7 @@ def write_policy(
 
 
 def _layers(weights: PolicyWeights) -> Any:
-    """The flat vector as arrays with the names that the reader knows."""
+    """The flat parameter vector as the named arrays that `ExportedPolicy` reads."""
     shapes = weights.network.shapes
     pieces = np.split(weights.parameters, np.cumsum([math.prod(shape) for shape in shapes])[:-1])
     names = [f"{part}_{i}" for i in range(len(shapes) // 2) for part in ("kernel", "bias")]

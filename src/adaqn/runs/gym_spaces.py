@@ -1,4 +1,4 @@
-"""The observation and action spaces of an environment as JSON: what a saved agent must fit."""
+"""The observation and action spaces of an environment as JSON, to check that a saved agent fits."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from adaqn.files import Json
 
 
 def describe_spaces(observations: spaces.Space, actions: spaces.Space) -> Json:
-    """Kinds and shapes, of actions also the limits, and of images of bytes what they are multiplied by."""
+    """Describe kinds and shapes, also the bounds of actions, and the scale of byte images."""
     observation = _describe(observations, limits=False)
     if isinstance(observations, spaces.Box) and (scale := observation_scale(observations)) != 1.0:
         observation["scale"] = scale
@@ -23,28 +23,29 @@ def describe_spaces(observations: spaces.Space, actions: spaces.Space) -> Json:
 
 
 def gym_spaces_from(saved: Any, nbytes: int) -> tuple[spaces.Box, spaces.Discrete | spaces.Box]:
-    """Spaces that an agent can be made for, out of what `describe_spaces` said of those that it was made for.
+    """Rebuild the spaces of a saved agent from the output of `describe_spaces`.
 
-    The arrays beside it have `nbytes`. No space may be much larger, so that a forged file cannot ask for all memory.
+    `nbytes` is the size of the arrays in the same file. Spaces that are much larger are rejected, so that a forged file
+    cannot exhaust the memory.
     """
     largest = max(nbytes, 1 << 24)
     observation, action = saved["observation"], saved["action"]
     shape = _shape(observation, largest)
     dtype = np.dtype(str(observation["dtype"]))
     if dtype.kind not in "biuf":
-        raise CheckpointError(f"observations were saved with the dtype {dtype}, which no agent takes")
+        raise CheckpointError(f"observations were saved with the dtype {dtype}, which no agent supports")
     low, high = (-np.inf, np.inf) if dtype.kind == "f" else _limits(dtype)
     if len(shape) == 3 and dtype == np.uint8 and "scale" not in observation:
-        high = 1  # images that say only yes or no
+        high = 1  # binary images
     observations = spaces.Box(low, high, shape, dtype.type)
     if action["kind"] == "Discrete":
         n = count("the number of actions", action["n"], low=1)
         if n > largest:
-            raise CheckpointError(f"{n:,} actions were saved, but there are parameters for {largest:,} at most")
+            raise CheckpointError(f"{n:,} actions were saved, but the parameters are for at most {largest:,}")
         return observations, spaces.Discrete(n, start=int(action["start"]))
     lowest, highest = (np.array(action[name], str(action["dtype"])) for name in ("low", "high"))
     if not _shape(action, largest) == lowest.shape == highest.shape:
-        raise CheckpointError(f"actions were saved with the shape {action['shape']}, which is not that of their limits")
+        raise CheckpointError(f"actions were saved with the shape {action['shape']}, which their bounds do not have")
     return observations, spaces.Box(lowest, highest, dtype=lowest.dtype.type)
 
 
@@ -62,7 +63,7 @@ def _limits(dtype: np.dtype) -> tuple[int, int]:
 
 
 def check_same_spaces(what: str, saved: Any, given: Json) -> None:
-    """Raise if an environment has other spaces than those that `what` was made for."""
+    """Raise if an environment's spaces differ from those that `what` was made for."""
     for which in ("observation", "action"):
         before = saved.get(which) if isinstance(saved, dict) else None
         if before != given[which]:

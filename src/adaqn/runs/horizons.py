@@ -1,7 +1,7 @@
-"""Runs that get another end than they began with, and the end that schedules "until the end of the run" refer to.
+"""Runs whose end is changed, and the step at which schedules "until the end of the run" end.
 
-The horizon of a run is a list of (step, end): from this step on, such schedules refer to that end. An extended run
-usually keeps the one it had; if its schedules are stretched, a second entry says from where on.
+The horizon of a run is a list of (step, end): from that step on, such schedules end at `end`. An extended run usually
+keeps its horizon; if its schedules are stretched, a further entry gives the new end and the step from which it holds.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Horizons = tuple[tuple[int, int], ...]
 
 
 def horizon_from(given: object) -> int | Horizons | None:
-    """The horizon of a configuration: None for its steps, one number, or a list of [step, end]."""
+    """The horizon from a configuration: None (its steps), one number, or a list of [step, end]."""
     if given is None:
         return None
     if not isinstance(given, list | tuple):
@@ -29,12 +29,12 @@ def horizon_from(given: object) -> int | Horizons | None:
     entries = tuple((count("a step of horizon", step), count("horizon", end, low=1)) for step, end in given)
     steps = [step for step, _ in entries]
     if steps[0] != 0 or steps != sorted(set(steps)):
-        raise UserError(f"the steps of horizon must begin with 0 and ascend, but they are {steps}")
+        raise UserError(f"the steps of horizon must begin with 0 and increase, but they are {steps}")
     return entries[0][1] if len(entries) == 1 else entries
 
 
 def horizons(horizon: object, steps: int) -> Horizons:
-    """The horizon of a run of so many steps, always as a list."""
+    """The horizon of a run of `steps` steps, always as a list."""
     known = horizon_from(horizon)
     if known is None:
         return ((0, steps),)
@@ -42,17 +42,17 @@ def horizons(horizon: object, steps: int) -> Horizons:
 
 
 def until(entries: Horizons, step: int) -> Horizons:
-    """What a run that has taken so many steps has seen of its horizon."""
+    """The entries of a horizon that have affected a run up to this step."""
     return tuple(entry for entry in entries if entry[0] <= step)
 
 
 def extended(config: RunConfig, steps: int, done: int, stretch_schedules: bool) -> RunConfig:
-    """The configuration of a run that has taken `done` steps and gets another end."""
+    """The configuration of a run that has taken `done` steps and gets a new end."""
     if steps < done:
         raise UserError(f"the run has taken {done:,} steps already, so it cannot end at step {steps:,}")
     seen = horizons(config.horizon, config.steps)
     if stretch_schedules:
-        # What is due for the last step may be half done, with the end that it had.
+        # Some operations due at the last step may already have been performed with the old end.
         seen = (*until(seen, done), (done + 1, steps)) if done else ((0, steps),)
     horizon = None if seen == ((0, steps),) else horizon_from(seen)
     return dataclasses.replace(config, steps=steps, horizon=horizon)

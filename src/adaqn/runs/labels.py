@@ -1,4 +1,4 @@
-"""Short names for the members of an ensemble, for consoles and legends where a table does not fit."""
+"""Short names for the members of an ensemble, for consoles and legends that have no room for a table."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from adaqn.hyperparameters import Hyperparameters
 
 
 def member_labels(members: Sequence[Hyperparameters]) -> list[str]:
-    """The shortest labels that tell the members apart, made only of hyperparameters in which they differ.
+    """The shortest labels that distinguish the members, made only of hyperparameters in which they differ.
 
-    Members that are equal in everything are numbered: `25x25 #1`, `25x25 #2`.
+    Members with equal hyperparameters are numbered: `25x25 #1`, `25x25 #2`.
     """
     if not members:
         return []
@@ -38,12 +38,12 @@ def convolutions_label(member: Hyperparameters) -> str:
 
 
 def options_label(member: Hyperparameters) -> str:
-    """The options of the optimizer that are set: eps=1.5e-4."""
+    """The optimizer options that are set: eps=1.5e-4."""
     return " ".join(f"{name}={number_label(value)}" for name, value in member.optimizer_options)
 
 
 def number_label(value: float) -> str:
-    """A number to four digits, as one writes learning rates: 3e-4, but 0.05."""
+    """A number with four digits, in the usual notation of learning rates: 3e-4, but 0.05."""
     if value == 0.0 or abs(value) >= 0.01:
         return f"{value:.4g}"
     mantissa, exponent = f"{value:.3e}".split("e")
@@ -51,14 +51,14 @@ def number_label(value: float) -> str:
 
 
 def loss_meaning(pair: bool) -> str:
-    """What members are compared by, as a legend says it."""
+    """The definition of the loss by which members are compared, for legends."""
     if pair:
         return "exponential average, with rate tau, of the squared TD error / 2 (batch mean)"
     return "squared TD error / 2 (batch mean), summed over the updates between two target updates"
 
 
 def _words(member: Hyperparameters) -> tuple[str, ...]:
-    """One word for each hyperparameter, in the order in which a label names them."""
+    """A text for each hyperparameter, in the order of a label."""
     return (
         layers_label(member.hidden),
         "-".join(str(c.channels) for c in member.convolutions) or "no convolution",
@@ -73,10 +73,10 @@ def _words(member: Hyperparameters) -> tuple[str, ...]:
 
 
 def _telling_fields(rows: Sequence[tuple[str, ...]]) -> tuple[int, ...]:
-    """The fewest fields that tell apart all rows that differ; among equally few, the shortest words."""
+    """The smallest set of fields that distinguishes all different rows; among equally small ones, the shortest text."""
     distinct = len(set(rows))
     if distinct == 1:
-        return (0,)  # nothing tells them apart, so the layers stand for all
+        return (0,)  # all rows are equal, so the label is just the layers
     every = range(len(rows[0]))
     for count in range(1, len(every)):
         choices = [

@@ -1,20 +1,21 @@
-"""One process per run directory: a lock that the operating system drops when its process ends, however it ends.
+"""One process per run directory: a lock that the operating system releases when the process ends for any reason.
 
 The lock is `flock` on the file `.lock` in the run directory. It belongs to the open file, so it ends with the process
-also after SIGKILL or a crash, a second run in the same process is refused like one in another, and reading or copying
-the directory in the meantime does not give it up, as it would with the record locks of `fcntl`. The content of the file
-only says who holds the lock: one that a killed process left behind is without effect, and is removed by the next run.
+even after SIGKILL or a crash, it also excludes a second run in the same process, and reading or copying the directory
+does not release it, as it would with the record locks of `fcntl`. The content of the file only tells who holds the
+lock: a file left behind by a killed process has no effect, and is removed by the next run.
 
-What is promised depends on the file system:
+The guarantees depend on the file system:
 
-- On a local one, processes of the same machine exclude each other, containers that share the directory included.
-- On NFS, Linux turns `flock` into a lock of the server, so machines exclude each other too, if the server keeps
+- On a local file system, processes of the same machine exclude each other, including containers that share the
+  directory.
+- On NFS, Linux turns `flock` into a lock on the server, so machines exclude each other too, if the server supports
   locks (version 4, or 3 with its lock daemon) and the mount does not make them local (`nolock`, `local_lock`). After a
-  machine has crashed or was cut off, the server may keep its lock for a while (version 4: for the lease time, usually
-  90 s; version 3: until the machine is back). One that was cut off for longer can lose the lock without being told.
-- Where locks are not supported (some FUSE and Lustre mounts, Windows), the run goes on with a warning that says so.
+  machine crashed or was disconnected, the server may keep its lock for a while (version 4: for the lease time, usually
+  90 s; version 3: until the machine is back). A machine that is disconnected for longer can lose the lock unnoticed.
+- Where locks are not supported (some FUSE and Lustre mounts, Windows), the run continues with a warning.
 
-Whoever deletes `.lock` while a run is going gives its protection up. Reading commands need no lock.
+Deleting `.lock` during a run removes the protection. Commands that only read need no lock.
 """
 
 from __future__ import annotations
@@ -39,28 +40,28 @@ except ImportError:  # Windows
 
 LOCK_NAME = ".lock"
 _UNSUPPORTED = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP}
-_PATIENCE = 0.1  # seconds after which a conflict is no longer that of somebody who only looked whether it is free
+_PATIENCE = 0.1  # seconds to wait before a retry: another process may only be checking whether the lock is free
 
 _held: weakref.WeakSet[RunLock] = weakref.WeakSet()
 
 
 class RunLock:
-    """The right to write one run directory, which must exist."""
+    """The exclusive right to write to one run directory, which must exist."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._path = directory / LOCK_NAME
         self._descriptor: int | None = None
-        self._close: weakref.finalize | None = None  # also if nobody calls `release`
+        self._close: weakref.finalize | None = None  # closes the file even if `release` is never called
 
     def require_free(self) -> None:
-        """Raise if somebody holds the lock; nothing is written."""
+        """Raise if another process or run holds the lock; nothing is written."""
         try:
             descriptor = os.open(self._path, os.O_RDONLY | _no_follow())
-        except OSError:  # missing, or unreadable: `acquire` would say more
+        except OSError:  # missing, or unreadable, which `acquire` reports
             return
         try:
-            # A lock that others may share, and that they may have for the same purpose right now.
+            # A shared lock, which others that check at the same time can hold too.
             if not self._lock(descriptor, shared=True):
                 raise self._in_use(descriptor)
         except OSError as error:
@@ -70,7 +71,7 @@ class RunLock:
             os.close(descriptor)
 
     def acquire(self) -> None:
-        """Take the lock, or raise and leave everything as it was."""
+        """Take the lock, or raise without changing anything."""
         while self._descriptor is None:
             try:
                 descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | _no_follow(), 0o644)
@@ -79,7 +80,7 @@ class RunLock:
             try:
                 if not self._lock(descriptor):
                     raise self._in_use(descriptor)
-                if _is_at(descriptor, self._path):  # otherwise its holder deleted it between our two calls
+                if _is_at(descriptor, self._path):  # otherwise its holder deleted it between `open` and `_lock`
                     self._hold(descriptor)
             except OSError as error:
                 if error.errno not in _UNSUPPORTED:
@@ -97,17 +98,17 @@ class RunLock:
                     os.close(descriptor)
 
     def release(self) -> None:
-        """Give the lock back and delete its file; without the lock nothing happens."""
+        """Release the lock and delete its file; does nothing without the lock."""
         if self._descriptor is None or self._close is None:
             return
         with contextlib.suppress(OSError):
-            if _is_at(self._descriptor, self._path):  # the directory may have been moved, and another be in its place
+            if _is_at(self._descriptor, self._path):  # the directory may have been moved and replaced by another
                 os.unlink(self._path)
         self._close()
         self._descriptor = None
 
     def forget(self) -> None:
-        """Close the file without giving the lock back: in a forked process, where it is the parent's."""
+        """Close the file without releasing the lock: in a forked process, where it belongs to the parent."""
         if self._close is not None:
             self._close()
         self._descriptor = None
@@ -128,7 +129,7 @@ class RunLock:
     def _hold(self, descriptor: int) -> None:
         since = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
         holder = {"process": os.getpid(), "host": platform.node(), "since": since}
-        with contextlib.suppress(OSError):  # a full disk: the lock holds, and only does not say whose it is
+        with contextlib.suppress(OSError):  # a full disk: the lock still holds, only the holder is not recorded
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, json.dumps(holder).encode() + b"\n", 0)
             os.fsync(descriptor)  # for other machines
@@ -138,8 +139,8 @@ class RunLock:
 
     def _in_use(self, descriptor: int) -> UserError:
         return UserError(
-            f"{self._directory} is being written by {_holder(descriptor)}, and nothing was changed: wait until it has "
-            "ended, or end it, or choose another directory"
+            f"{self._directory} is being written by {_holder(descriptor)}, and nothing was changed: wait until it "
+            "ends, or stop it, or choose another directory"
         )
 
     def _cannot(self, error: OSError) -> UserError:
@@ -147,7 +148,7 @@ class RunLock:
 
 
 def _holder(descriptor: int) -> str:
-    """Who holds the lock, as far as its file tells."""
+    """A description of the lock's holder, from the content of the file."""
     try:
         holder = json.loads(os.pread(descriptor, 4096, 0))
         process, host, since = int(holder["process"]), str(holder["host"]), str(holder["since"])
@@ -159,7 +160,7 @@ def _holder(descriptor: int) -> str:
 
 
 def _is_at(descriptor: int, path: Path) -> bool:
-    """Whether the open file is the one that the path names."""
+    """Whether the path still refers to the open file."""
     try:
         return os.path.samestat(os.fstat(descriptor), os.lstat(path))
     except FileNotFoundError:
@@ -175,6 +176,6 @@ def _forget_all() -> None:
         lock.forget()
 
 
-# A forked child shares the open file, and would keep the lock alive after its parent is gone.
+# A forked child shares the open file, and would keep the lock after its parent has ended.
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_all)

@@ -1,4 +1,4 @@
-"""The live line of a run on the terminal: how far it is, how fast, and the return."""
+"""The live line of a run on the terminal: progress, speed and return."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from adaqn.printing import STEADY
 from adaqn.runs.labels import member_labels
 from adaqn.training.observers import LATEST, RECENT, Observer, RunView
 
-REFRESH = 0.25  # seconds between two states of the live line
-LOOKS = 5  # how often the time is looked at between two of them
-PLAIN_LINES = 20  # lines of a run whose output is not a terminal
+REFRESH = 0.25  # seconds between two refreshes of the live line
+LOOKS = 5  # how often the clock is read between two refreshes
+PLAIN_LINES = 20  # lines printed per run if the output is not a terminal
 SPEED_WINDOW = 10.0  # seconds over which the speed is measured
 
 
 def standard_console() -> Console:
-    """The terminal; piped output has no colours or cursor movements, even if FORCE_COLOR asks for them."""
+    """A console for standard output; without colours and cursor movements in a pipe, even if FORCE_COLOR is set."""
     return Console(file=STEADY, highlight=False, force_terminal=None if STEADY.isatty() else False)
 
 
 class ProgressLine(Observer[RunView]):
     """One line that shows the progress, the speed and the return of a run.
 
-    Where the output is not a terminal, a line is printed after every twentieth of the run instead. `end` is the step at
-    which the run ends, by default the horizon of its clock.
+    If the output is not a terminal, a line is printed after every 5% of the run instead. `end` is the step at which the
+    run ends, by default the horizon of its clock.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class ProgressLine(Observer[RunView]):
         self._timer = timer
         self._live: Live | None = None
         self._labels: list[str] = []
-        self._next_look = 0  # the only thing that `on_step` compares
+        self._next_look = 0  # step of the next check: `on_step` must be cheap, and compares only this
         self._diverged: set[int] = set()
 
     def on_start(self, trainer: RunView) -> None:
@@ -104,8 +104,8 @@ class ProgressLine(Observer[RunView]):
         if now - self._marks[-1][0] >= REFRESH:
             self._mark(now, step)
             self._live.update(self._line(trainer), refresh=True)
-        # Reading the clock at every step would be expensive, so the steps between two looks follow the speed.
-        # They at most double, so that the line keeps moving where the run becomes slow.
+        # Reading the clock at every step would be expensive, so the number of steps between two checks follows the
+        # speed. It at most doubles, so that the line keeps moving when the run becomes slow.
         before, seen = self._last_look
         speed = (step - seen) / max(now - before, 1e-9)
         self._next_look = step + max(1, int(min(speed * REFRESH / LOOKS, 2.0 * (step - seen))))
@@ -117,7 +117,7 @@ class ProgressLine(Observer[RunView]):
             self._marks.popleft()
 
     def _next_plain_line(self, step: int) -> int:
-        """The first step after this one that completes a twentieth of the run."""
+        """The first step after this one that completes another 5% of the run."""
         start = self.begun[1]
         way = max(1, self.end - start)
         passed = (step - start) * PLAIN_LINES // way
@@ -151,8 +151,8 @@ class ProgressLine(Observer[RunView]):
         return f"step {trainer.clock.step:,} of {self.end:,} ({share:.0%})  {self._facts(trainer)}"
 
     def _line(self, trainer: RunView) -> Table:
-        # The widths depend on the terminal alone, so that nothing jumps; the label of the target, which
-        # stands last, is cut where there is no room for it.
+        # The widths depend only on the terminal, so that nothing jumps; the label of the target is last, and is
+        # truncated if there is no room for it.
         width = self.console.width
         share = self._share(trainer)
         done = f"{int(100 * share):3d}%"
@@ -165,7 +165,7 @@ class ProgressLine(Observer[RunView]):
 
 
 def return_label(trainer: RunView) -> str:
-    """The mean training return of the last 100 episodes and, where it differs, of the last 10."""
+    """The mean training return of the last 100 episodes and, if there are more than 10, of the last 10."""
     if not trainer.recent_episodes:
         return "-"
     mean = f"{mean_return(trainer, RECENT):,.1f}"
@@ -175,7 +175,7 @@ def return_label(trainer: RunView) -> str:
 
 
 def mean_return(trainer: RunView, window: int) -> float:
-    """The mean training return of the last episodes, of which there is at least one."""
+    """The mean training return of the last `window` episodes; there must be at least one."""
     return float(np.mean([episode.total for episode in trainer.recent_episodes][-window:]))
 
 

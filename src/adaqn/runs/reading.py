@@ -1,4 +1,4 @@
-"""Reading a run directory back, also while the run goes on or after it was killed."""
+"""Reading a run directory, also while the run is in progress or after it was killed."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ class Selections(NamedTuple):
     """The n target updates of a run with K members."""
 
     step: NDArray[np.int64]  # [n]
-    target: NDArray[np.int64]  # [n] who became target
+    target: NDArray[np.int64]  # [n] member that became the target
     loss: NDArray[np.float64]  # [n, K] cumulated loss, inf for a diverged member
-    acted: NDArray[np.float64]  # [n, K] actions chosen since the last target update, or share in training the actor
-    selected: NDArray[np.float64]  # [n, K] share of the target updates in the row with the member in the target
+    acted: NDArray[np.float64]  # [n, K] actions since the last target update, or share of updates in the behaviour pair
+    selected: NDArray[np.float64]  # [n, K] share of the row's target updates in which the member was in the target
 
 
 class Evaluations(NamedTuple):
@@ -52,7 +52,7 @@ TRAINING, EVALUATION = "training", "evaluation"
 
 
 class BestModel(NamedTuple):
-    """When best_model.zip was written, and why."""
+    """When best_model.zip was last written, and for which return."""
 
     step: int
     total: float  # mean return; nan if there was no episode to judge by
@@ -61,23 +61,23 @@ class BestModel(NamedTuple):
 
 @dataclass(frozen=True)
 class RunData:
-    """All that a run directory says about its run, without the checkpoints."""
+    """The content of a run directory, without the checkpoints."""
 
     path: Path
     config: Json
     episodes: Episodes
     selection: Selections
     members: list[Json]  # the ensemble at the start and after every generation
-    progress: dict[str, NDArray[np.float64]]  # a column by its tag, nan where it had no value
-    summary: Json | None  # None as long as the run is not finished
-    sums_up_selections: bool  # a row of `selection` tells of many target updates
+    progress: dict[str, NDArray[np.float64]]  # columns by tag, nan where there was no value
+    summary: Json | None  # None if the run is not finished
+    sums_up_selections: bool  # a row of `selection` summarises many target updates
     evaluations: Evaluations  # of the policy
-    member_evaluations: Evaluations | None  # of the members one by one, where the algorithm makes them
+    member_evaluations: Evaluations | None  # of the individual members, if the algorithm evaluates them
     best_model: BestModel | None
 
 
 def read_run(path: str | os.PathLike[str]) -> RunData:
-    """The files of a run; one that is not there yet reads as empty."""
+    """Read the files of a run; a file that does not exist yet counts as empty."""
     directory = RunDirectory.open(path)
     config = _read_config(directory.config)
     by_member = _evaluates_members(config)
@@ -97,14 +97,14 @@ def read_run(path: str | os.PathLike[str]) -> RunData:
 
 
 def read_episodes(path: Path) -> Episodes:
-    """episodes.csv."""
+    """Read episodes.csv."""
     _, rows = _read_table(path)
     values = _numbers(path, rows, columns=3)
     return Episodes(_whole(path, values[:, 0]), values[:, 1], _whole(path, values[:, 2]))
 
 
 def read_selection(path: Path) -> Selections:
-    """selection.csv."""
+    """Read selection.csv."""
     header, rows = _read_table(path)
     members = sum(column.startswith("loss_") for column in header)
     if header and (len(header) - 2 not in (2 * members, 3 * members) or not members):
@@ -114,16 +114,16 @@ def read_selection(path: Path) -> Selections:
     values = _numbers(path, rows, columns=max(2, len(header)))
     target = _whole(path, values[:, 1])
     if ((target < 0) | (target >= members)).any():
-        raise UserError(f"{path} has losses of {members} members, but others among its targets")
+        raise UserError(f"{path} has losses of {members} members, but its targets include other members")
     blocks = [values[:, first : first + members] for first in range(2, len(header), max(1, members))]
-    # One target update has one target member.
+    # Without `selected` columns, a row is one target update with one target member.
     alone = (target[:, None] == np.arange(members)).astype(np.float64)
     loss, acted, selected = (*blocks, *[alone] * (3 - len(blocks)))
     return Selections(_whole(path, values[:, 0]), target, loss, acted, selected)
 
 
 def read_evaluations(path: Path) -> Evaluations:
-    """evaluations.csv or policy_evaluations.csv."""
+    """Read evaluations.csv or policy_evaluations.csv."""
     _, rows = _read_table(path)
     values = _numbers(path, rows, columns=5)
     step, generation, member, length = values[:, [0, 1, 2, 4]].astype(np.int64).T
@@ -131,7 +131,7 @@ def read_evaluations(path: Path) -> Evaluations:
 
 
 def read_best_model(path: Path) -> BestModel | None:
-    """The last row of best_model.csv, or None if no model was kept yet."""
+    """The last row of best_model.csv, or None if no model was saved yet."""
     _, rows = _read_table(path)
     if not rows:
         return None
@@ -149,13 +149,13 @@ def read_best_model(path: Path) -> BestModel | None:
 
 
 def _evaluates_members(config: Mapping[str, Any]) -> bool:
-    """Whether evaluations.csv has the members of the algorithm, so that its policy is in another file."""
+    """Whether evaluations.csv is about individual members, so that policy evaluations are in another file."""
     name = config.get("algo")
     return name in algorithm_names() and "evaluations" in algorithm(name).traits.tables
 
 
 def read_members(path: Path) -> list[Json]:
-    """members.jsonl."""
+    """Read members.jsonl."""
     lines = [_parse_json(path, line) for line in whole_lines(path)]
     for number, line in enumerate(lines, 1):
         members = line.get("members")
@@ -171,14 +171,14 @@ def member_of(values: Mapping[str, Any]) -> Hyperparameters:
 
 
 def read_progress(path: Path) -> dict[str, NDArray[np.float64]]:
-    """progress.csv."""
+    """Read progress.csv."""
     header, rows = _read_table(path)
     values = _numbers(path, [[cell or "nan" for cell in row] for row in rows], columns=len(header))
     return {tag: values[:, index] for index, tag in enumerate(header)}
 
 
 def whole_lines(path: Path, errors: str = "strict") -> list[str]:
-    """The lines that were written to their end; a process that was killed may have left half of one."""
+    """The complete lines of a file; a killed process may have left an incomplete last one."""
     if not path.exists():
         return []
     try:
@@ -197,7 +197,7 @@ def _read_table(path: Path) -> tuple[list[str], list[list[str]]]:
 
 
 def _numbers(path: Path, rows: list[list[str]], columns: int) -> NDArray[np.float64]:
-    """The table behind its header. [rows, columns]"""
+    """The values of a table without its header. [rows, columns]"""
     values = np.empty((len(rows), columns))
     for index, row in enumerate(rows):
         try:
@@ -210,7 +210,7 @@ def _numbers(path: Path, rows: list[list[str]], columns: int) -> NDArray[np.floa
 
 
 def _whole(path: Path, values: NDArray[np.float64]) -> NDArray[np.int64]:
-    """A column of steps, lengths or indices. [rows]"""
+    """A column of steps, lengths or indices as integers. [rows]"""
     wrong = ~(np.abs(values) < 2**53) | (values % 1.0 != 0.0)  # also true for nan
     if wrong.any():
         raise UserError(f"line {int(np.argmax(wrong)) + 2} of {path} has {values[wrong][0]} for a whole number")

@@ -1,4 +1,4 @@
-"""A replay buffer as one file of arrays, which is checked against the environment before anything is taken from it."""
+"""Saving and loading a replay buffer as one file, which is checked against the environment before it is used."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KIND = "replay"
 
 
 def write_replay(path: Path, trainer: Trainer) -> None:
-    """Write all that the buffer holds; a file of another kind is not overwritten."""
+    """Write the content of the buffer; an existing file of another kind is not overwritten."""
     require_replaceable(path, KIND, "replay buffer")
     make_parent(path)
     replay = trainer.replay
@@ -27,9 +27,9 @@ def write_replay(path: Path, trainer: Trainer) -> None:
 
 
 def read_replay(path: Path, trainer: Trainer, empty: Replay) -> int:
-    """Fill an empty buffer, which may be smaller or larger than the one that was written; says with how much.
+    """Fill an empty buffer, which may be smaller or larger than the saved one.
 
-    The answer is in transitions, and counts those of the file of which a smaller buffer keeps the newest.
+    Returns the number of transitions in the file; a smaller buffer keeps only the newest of them.
     """
     rows, meta = read_snapshot(path, KIND)
     facts = _facts(trainer)
@@ -37,21 +37,21 @@ def read_replay(path: Path, trainer: Trainer, empty: Replay) -> int:
     for name in ("environments", "frame_stack"):
         if meta.get(name) != facts[name]:
             raise CheckpointError(
-                f"{path} holds steps with {name.replace('_', ' ')} = {meta.get(name)!r}, but here it is {facts[name]}"
+                f"{path} was saved with {name.replace('_', ' ')} = {meta.get(name)!r}, but here it is {facts[name]}"
             )
     first = meta.get("first")
     if not isinstance(first, int) or isinstance(first, bool) or not 0 <= first < 2**62:
         raise CheckpointError(f"{path} is damaged: its first row is {first!r}")
     _check_values(path, rows, trainer)
     empty.restore(first, rows)
-    # What comes next is a new episode, whatever the rows say.
+    # The next transition belongs to a new episode, whether or not the last row ended one.
     empty.cut(range(trainer.environments.count))
-    # The first frame of an episode belongs to no step.
+    # The first frame of an episode is a row of its own, but no transition.
     return int(np.count_nonzero(rows["place"])) if "place" in rows else rows["reward"].size
 
 
 def _facts(trainer: Trainer) -> Json:
-    """What rows depend on."""
+    """The properties of the environments that determine the layout of rows."""
     environments = trainer.environments
     return {
         "spaces": describe_spaces(environments.observation_space, environments.action_space),
@@ -61,7 +61,7 @@ def _facts(trainer: Trainer) -> Json:
 
 
 def _check_values(path: Path, rows: dict[str, np.ndarray], trainer: Trainer) -> None:
-    """Raise for values that no environment with these spaces can have led to."""
+    """Raise for values that no environment with these spaces can produce."""
     actions = trainer.environments.action_space
     low, high = (0, int(actions.n) - 1) if isinstance(actions, gymnasium.spaces.Discrete) else (-1.0, 1.0)
     bounds: dict[str, tuple[float, float]] = {
@@ -73,7 +73,7 @@ def _check_values(path: Path, rows: dict[str, np.ndarray], trainer: Trainer) -> 
         if array.dtype.kind not in "fiub":
             raise CheckpointError(f"{path} is damaged: {name} has dtype {array.dtype}, where numbers are expected")
         if array.dtype.kind == "f" and not np.isfinite(array).all():
-            raise CheckpointError(f"{path} is damaged: {name} has values that are not finite")
+            raise CheckpointError(f"{path} is damaged: {name} has non-finite values")
         if name in bounds and array.size and not (bounds[name][0] <= array.min() and array.max() <= bounds[name][1]):
             raise CheckpointError(
                 f"{path} is damaged: {name} must be from {bounds[name][0]} to {bounds[name][1]}, "

@@ -1,4 +1,4 @@
-"""A run from its configuration to its end: who watches it, where it is written, how it is interrupted and resumed."""
+"""A run from its configuration to its end: its observers, its directory, interruption and resumption."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import jax
 from adaqn.checkpoint import CheckpointStore
 from adaqn.checks import count
 from adaqn.errors import EnvironmentFault, MemoryFault, OutputFault, UserError
-from adaqn.files import replacing, writing
+from adaqn.files import read_text, replacing, writing
 from adaqn.replay.memory import require_memory
 from adaqn.runs.config import RunConfig, read_config
 from adaqn.runs.console import ConsoleReporter, DivergenceWarning, Memory
@@ -30,15 +30,22 @@ from adaqn.training.trainer import Trainer
 
 
 class Output(NamedTuple):
-    """What a run shows while it lasts."""
+    """What a run prints."""
 
     progress_bar: bool = False  # a live line
-    console: bool = False  # header, live line, table of the members in the end
+    console: bool = False  # header, live line, table of the members at the end
     notes: tuple[str, ...] = ()  # lines for the header
 
 
+class Standing(NamedTuple):
+    """What the end of a run is determined from; it is no longer true once another process goes on with the run."""
+
+    config: str  # config.yaml
+    done: int  # steps of the newest checkpoint
+
+
 class RunSession:
-    """One run that is going on in this process."""
+    """One run in this process."""
 
     def __init__(
         self,
@@ -46,14 +53,16 @@ class RunSession:
         trainer: Trainer,
         output: Output,
         directory: RunDirectory | None,
-        extends: bool = False,  # the run is given another end than the one in its directory
+        extends: bool = False,  # the run gets a different end than the one in its directory
+        standing: Standing | None = None,  # of an existing run when its configuration was read
     ) -> None:
         self.config = config
         self.trainer = trainer
         self.directory = directory
         self._output = output
         self._extends = extends
-        self._lock: RunLock | None = None  # while this process may write the directory
+        self._standing = standing
+        self._lock: RunLock | None = None  # set while this process may write to the directory
         self._recorders: RunRecorders | None = None
         if directory is not None:
             self._recorders = recorders_for(
@@ -75,20 +84,20 @@ class RunSession:
         force: bool = False,
         callbacks: Sequence[Observer[Trainer]] = (),
     ) -> RunSession:
-        """A new run in a directory that does not hold one, or whose run is given up with `force`.
+        """Create a run in a directory without one, or replace the run there with `force`.
 
-        It is this process's alone until `run` is over or `close` was called. `callbacks` are those that `run` will be
-        given, so that what is wrong with them is known before anything is removed.
+        The directory is locked for this process until `run` ends or `close` is called. `callbacks` are those that will
+        be passed to `run`; they are checked here, before anything is removed.
         """
         text = config.to_yaml().encode()
-        _require_memory(config, trainer)  # before there is a directory that would be in the way of a second try
+        _require_memory(config, trainer)  # before making a directory, which would block a second attempt
         _require_wandb(config)
         directory = RunDirectory(path)
         session = cls(config, trainer, output, directory)
         assert session._recorders is not None
-        session._recorders.observers(callbacks)  # raises if they cannot be observers of one run
+        session._recorders.observers(callbacks)  # raises if two of them write the same file
         RunLock(path).require_free()
-        directory.require_room(force)  # before there is a lock in a directory that is none of ours
+        directory.require_room(force)  # before writing a lock file to a directory that may not be a run's
         directory.make()
         with session._locked():
             RunDirectory.create(path, force)
@@ -97,22 +106,39 @@ class RunSession:
         return session
 
     @classmethod
-    def open(cls, path: Path, config: RunConfig, trainer: Trainer, output: Output, extends: bool = False) -> RunSession:
-        """A run that exists; call `restore` to stand where it stood."""
-        return cls(config, trainer, output, RunDirectory.open(path), extends)
+    def open(
+        cls,
+        path: Path,
+        config: RunConfig,
+        trainer: Trainer,
+        output: Output,
+        extends: bool = False,
+        standing: Standing | None = None,
+    ) -> RunSession:
+        """Open an existing run; call `restore` to load its state.
+
+        `standing` was read without the lock, before the configuration; `restore` verifies that it still holds.
+        """
+        return cls(config, trainer, output, RunDirectory.open(path), extends, standing)
+
+    @staticmethod
+    def standing(path: Path) -> Standing:
+        """The standing of an existing run now."""
+        directory = RunDirectory.open(path)
+        return Standing(read_text(directory.config), max(CheckpointStore(directory.checkpoint).steps(), default=0))
 
     @staticmethod
     def read_config(path: Path) -> RunConfig:
-        """The configuration of a run that exists."""
+        """The configuration of an existing run."""
         file = RunDirectory.open(path).config
         return RunConfig.as_given(read_config(file), str(file))
 
     @staticmethod
     def with_end(path: Path, config: RunConfig, steps: int | None, stretch_schedules: bool) -> tuple[RunConfig, bool]:
-        """The configuration of a run that exists, perhaps with another end, and whether that leaves more to train."""
+        """The configuration of an existing run, with a new end if `steps` is given, and whether that extends it."""
         if steps is None:
             if stretch_schedules:
-                raise UserError("schedules can be stretched only to a new end: give its steps, too")
+                raise UserError("schedules can be stretched only to a new end: also give its steps")
             return config, False
         directory = RunDirectory.open(path)
         done = max(CheckpointStore(directory.checkpoint).steps(), default=0)
@@ -123,29 +149,42 @@ class RunSession:
 
     @property
     def finished(self) -> bool:
-        """Whether the run went its whole way."""
+        """Whether the run is finished and is not being extended."""
         return self.directory is not None and self.directory.finished and not self._extends
 
     def restore(self) -> None:
-        """Put the trainer where the newest whole checkpoint stood; a finished run stands at its end, and is only read.
+        """Restore the trainer from the newest intact checkpoint; a finished run is only read, and restored at its end.
 
-        From then on the directory is this process's alone, until `run` is over or `close` was called.
+        The directory is then locked for this process until `run` ends or `close` is called.
         """
         assert self._recorders is not None and self.directory is not None, "only a run with a directory can be restored"
         if self.finished:
             self.require_unused()
+            self._require_unmoved()
             self._recorders.checkpointer.restore(self.trainer, finished=True)
-            self.trainer.run(self.trainer.clock.step)  # the last updates, which the checkpoint comes before
+            self.trainer.run(self.trainer.clock.step)  # performs the last updates: the checkpoint is from before them
             return
         if self._extends:
             _require_memory(self.config, self.trainer)
         _require_wandb(self.config)
         with self._locked():
+            self._require_unmoved()
             self.directory.require_no_links()
             self._recorders.checkpointer.restore(self.trainer, self._begin_extension)
 
+    def _require_unmoved(self) -> None:
+        """Raise if another process went on with the run before this one had the lock, so that our end is outdated."""
+        if self._standing is None or self.directory is None:
+            return
+        now = RunSession.standing(self.directory.path)
+        if now.config != self._standing.config or (self._extends and now.done != self._standing.done):
+            raise UserError(
+                f"another process has continued the run in {self.directory.path} since its end was read, and nothing "
+                "was changed: resume it again"
+            )
+
     def _begin_extension(self) -> None:
-        """Make an extended run unfinished, and then its configuration that of the whole run."""
+        """Mark an extended run as unfinished, then write its new configuration."""
         if not self._extends:
             return
         assert self.directory is not None, "only a run with a directory can be extended"
@@ -157,19 +196,19 @@ class RunSession:
         self._extends = False
 
     def require_unused(self) -> None:
-        """Raise if some process is still writing the run."""
+        """Raise if a process is still writing the run."""
         if self.directory is not None:
             RunLock(self.directory.path).require_free()
 
     def close(self) -> None:
-        """Let others write the directory."""
+        """Release the directory's lock."""
         if self._lock is not None:
             self._lock.release()
             self._lock = None
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """Take the lock, and keep it unless something goes wrong within."""
+        """Take the lock, and release it only if the body raises."""
         assert self.directory is not None
         self._lock = RunLock(self.directory.path)
         self._lock.acquire()
@@ -180,9 +219,9 @@ class RunSession:
             raise
 
     def run(self, callbacks: Sequence[Observer[Trainer]], model: TrainedModel) -> None:
-        """Train to the end; SIGINT and SIGTERM end it after a whole step, ready to be resumed if it has a directory.
+        """Train to the end; SIGINT and SIGTERM stop it after a complete step, resumable if it has a directory.
 
-        `callbacks` are bound to the model already, those of `evaluation_callbacks` among them.
+        `callbacks` must already be bound to the model, and include those of `evaluation_callbacks`.
         """
         try:
             self._run(callbacks, model)
@@ -205,7 +244,7 @@ class RunSession:
         except (EnvironmentFault, OutputFault) as fault:
             raise type(fault)(f"{fault}{self._way_on()}") from fault
         except MemoryError as error:
-            raise MemoryFault(f"there is not enough memory ({error or 'no more is given'}){self._way_on()}") from error
+            raise MemoryFault(f"there is not enough memory ({error or 'allocation failed'}){self._way_on()}") from error
         except jax.errors.JaxRuntimeError as error:
             if "RESOURCE_EXHAUSTED" not in str(error):
                 raise
@@ -213,15 +252,15 @@ class RunSession:
             raise MemoryFault(f"there is not enough memory ({reason}){self._way_on()}") from error
 
     def _way_on(self) -> str:
-        """How a run goes on that was ended by a fault from outside."""
+        """A hint for error messages: how to continue a run that was ended by an external fault."""
         if self.directory is None:
             return ""
         where = shlex.quote(str(self.directory.path))
         if not self.directory.config.is_file():
             return f"; the run directory {where} is gone"
         if not CheckpointStore(self.directory.checkpoint).steps():
-            return f"; `adaqn resume {where}` begins the run anew"
-        return f"; the run so far is kept, and `adaqn resume {where}` goes on from its last checkpoint"
+            return f"; `adaqn resume {where}` restarts the run from the beginning"
+        return f"; the run so far is kept, and `adaqn resume {where}` continues from its last checkpoint"
 
     def _display(self) -> list[Observer[Trainer]]:
         if self._output.console:
@@ -242,7 +281,7 @@ class RunSession:
 
 
 def evaluation_callbacks(config: RunConfig, run_dir: Path | None) -> list[BaseCallback]:
-    """Who makes the evaluations that a configuration asks for."""
+    """The callbacks that make the evaluations requested by a configuration."""
     if config.eval_interval is None:
         return []
     return [
@@ -251,7 +290,7 @@ def evaluation_callbacks(config: RunConfig, run_dir: Path | None) -> list[BaseCa
             eval_freq=config.eval_interval,
             log_path=run_dir,
             seed=config.seed,
-            verbose=0,  # the console shows evaluations, and the best model is kept by the recorders
+            verbose=0,  # the console shows evaluations, and a recorder saves the best model
         )
     ]
 
@@ -262,6 +301,6 @@ def _require_wandb(config: RunConfig) -> None:
 
 
 def _require_memory(config: RunConfig, trainer: Trainer) -> None:
-    """Refuse a run that would not fit into memory as far as it fills its replay buffer."""
+    """Raise if the run does not fit into memory; the replay buffer counts as far as the run will fill it."""
     filled = min(1.0, config.steps / config.settings.buffer_size)
     require_memory(int(trainer.replay.nbytes * filled) + trainer.agent.parameter_bytes)

@@ -1,7 +1,7 @@
-"""How the members of a run did: how often each was selected, and the returns of the episodes in which each acted most.
+"""Results of the members: how often each was selected, and the returns of the episodes in which each acted most.
 
-Both are derived from the exact tables, or from the same rows while the run goes on, so that the console, the picture
-and a resumed run say the same.
+Both are computed from the exact tables, or from the same rows while the run is in progress, so that the console, the
+picture and a resumed run agree.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from adaqn.training.observers import Episode, Observer, RunView
 class ActingReturn(NamedTuple):
     """The episodes in which one member acted most."""
 
-    mean: float | None  # return; None without any
+    mean: float | None  # mean return; None without episodes
     episodes: int
 
 
 @dataclass(frozen=True)
 class History:
-    """What is known of K members in n target updates, and of the episodes in which they acted."""
+    """The data of K members in n target updates, and the episodes in which they acted."""
 
     episodes: Episodes
     step: NDArray[np.int64]  # [n] of each row of selection.csv
     acted: NDArray[np.float64]  # [n, K]
-    joined: NDArray[np.int64]  # [K] when the member that is now in each place came there
-    member_evaluations: Evaluations | None  # where members are evaluated one by one
+    joined: NDArray[np.int64]  # [K] step at which the current member at each index was created
+    member_evaluations: Evaluations | None  # if members are evaluated individually
     environments: int
-    learning_from: int  # the step from which on there is something learned to act with
+    learning_from: int  # step at which learning starts
     pair: bool  # members train an actor, two of them at a time, and do not act themselves
 
 
@@ -57,11 +57,11 @@ def history_of(run: RunData) -> History:
 
 
 def acting_returns(history: History) -> list[ActingReturn]:
-    """The returns of the episodes in which each member acted most, of those since it joined and learned. [K]
+    """The returns of the episodes in which each member acted most, since it was created and learning started. [K]
 
-    Who acted is known from one target update to the next, so episodes that lie between the same two target updates
-    count for the same member. A pair that trains an actor shares its episodes. Where members are evaluated one by one,
-    it is known exactly.
+    Actions are counted per target update, so episodes between the same two target updates count for the same member.
+    The two members of a pair that trains an actor share its episodes. If members are evaluated individually, their
+    evaluation episodes are used instead.
     """
     members = len(history.joined)
     if (evaluated := history.member_evaluations) is not None:
@@ -75,11 +75,11 @@ def acting_returns(history: History) -> list[ActingReturn]:
 
 
 def _acted_most(history: History, began: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Whether each member is the one, or one of the pair, that acted most in each episode. [episodes, K]"""
+    """Whether each member acted most in each episode, or was in the pair that trained the actor most. [episodes, K]"""
     members = len(history.joined)
-    first = history.learning_from if history.pair else 0  # a pair's first row is about the time from there on
+    first = history.learning_from if history.pair else 0  # a pair's first row covers the steps from there on
     knots = np.concatenate([[first], history.step])
-    # A pair's row has shares of its updates, the others have counts.
+    # A row contains shares of updates for a pair, otherwise counts of actions.
     amounts = history.acted * np.diff(knots)[:, None] if history.pair else history.acted
     total = np.concatenate([np.zeros((1, members)), np.cumsum(amounts, axis=0)])
     acted = np.stack(
@@ -96,13 +96,13 @@ def _acting(totals: NDArray[np.float64]) -> ActingReturn:
 
 
 def selected_shares(run: RunData) -> NDArray[np.float64]:
-    """The share of all target updates in which the member that is now in each place was chosen. [K]
+    """The share of all target updates in which the current member at each index was selected. [K]
 
-    This is what the console shows in the end; with a pair as target the shares add up to 2.
+    The console shows these at the end; with a pair as target the shares add up to 2.
     """
     selection, members = run.selection, run.selection.loss.shape[1]
     if run.sums_up_selections and run.summary is not None:
-        # The updates since the last row are in no table.
+        # The table does not contain the updates since its last row.
         return np.array([count / max(1, run.summary["updates"]) for count in run.summary["selections"]])
     joined, began = joined_steps(_lineage(run.members), members)
     weights = selection_weights(run)
@@ -111,13 +111,13 @@ def selected_shares(run: RunData) -> NDArray[np.float64]:
 
 
 def selection_weights(run: RunData) -> NDArray[np.float64]:
-    """How many target updates each row of selection.csv tells of. [n]"""
+    """Number of target updates that each row of selection.csv summarises. [n]"""
     step = run.selection.step
     if not run.sums_up_selections:
         return np.ones(len(step))
     frequency = max(1, _setting(run.config, "train_freq", 1))
     before = np.concatenate([[_setting(run.config, "learning_starts", 0)], step[:-1]])
-    # Every update chooses a pair, and the first row begins where learning does.
+    # Every update selects a pair, and the first row begins where learning starts.
     updates = (step // frequency - before // frequency) * _setting(run.config, "gradient_steps", 1)
     return updates.astype(np.float64)
 
@@ -125,9 +125,9 @@ def selection_weights(run: RunData) -> NDArray[np.float64]:
 def joined_steps(
     lineage: Iterable[tuple[int, Sequence[tuple[int | None, str | None]]]], members: int
 ) -> tuple[NDArray[np.int64], int]:
-    """When the member in each place joined, and when the ensemble, or the trial under way, began. [K]
+    """The step at which the member at each index was created [K], and at which the ensemble or current trial began.
 
-    The lineage has the step and, for each place, the parent and the mutation of the member, as members.jsonl does.
+    The lineage has the step and, for each index, the parent and the mutation of the member, as in members.jsonl.
     """
     joined, began = np.zeros(members, np.int64), 0
     for step, places in lineage:
@@ -150,7 +150,7 @@ def _setting(config: Mapping[str, Any], name: str, default: int) -> int:
 
 
 class HistoryRecorder(Observer[RunView]):
-    """Collects the history of a run in memory; a resumed run begins with what is in its directory."""
+    """Collects the history of a run in memory; a resumed run starts with the history in its directory."""
 
     def __init__(self, directory: Path | None = None, learning_starts: int = 0) -> None:
         self.last_evaluation: PolicyEvaluation | None = None
@@ -164,7 +164,7 @@ class HistoryRecorder(Observer[RunView]):
         self._member_evaluations: list[MemberEvaluation] = []
 
     def on_start(self, trainer: RunView) -> None:
-        """Take over what a run did before it was resumed."""
+        """Load the history from before the run was resumed."""
         self._members = len(trainer.report().members)
         if self._directory is None or trainer.clock.step == 0:
             return
@@ -182,11 +182,11 @@ class HistoryRecorder(Observer[RunView]):
             self.last_evaluation = PolicyEvaluation(int(run.evaluations.step[-1]), tuple(returns), tuple(lengths))
 
     def on_episode(self, trainer: RunView, episode: Episode) -> None:
-        """Note an episode."""
+        """Record an episode."""
         self._episodes.append(episode)
 
     def on_event(self, trainer: RunView, event: Event) -> None:
-        """Note who acted, who joined and what was evaluated."""
+        """Record target updates, generations and evaluations."""
         if isinstance(event, TargetUpdate):
             self._steps.append(event.step)
             self._acted.extend(event.acted)
@@ -198,7 +198,7 @@ class HistoryRecorder(Observer[RunView]):
             self.last_evaluation = event
 
     def history(self, trainer: RunView) -> History:
-        """All of it so far."""
+        """The history so far."""
         one_by_one = "evaluations" in trainer.traits.tables
         joined, began = joined_steps(self._lineage, self._members)
         return History(
@@ -218,6 +218,6 @@ class HistoryRecorder(Observer[RunView]):
 
 
 def _columns(rows: Sequence[tuple[float, ...]], types: Sequence[type]) -> list[NDArray[Any]]:
-    """The rows as one array for each column."""
+    """The rows as one array per column."""
     columns = zip(*rows, strict=True) if rows else [()] * len(types)
     return [np.array(column, kind) for column, kind in zip(columns, types, strict=True)]

@@ -1,4 +1,4 @@
-"""The tables that a console shows of a run: its facts, its members, and how these did."""
+"""Tables for the console: the facts of a run, its members, and their results."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from adaqn.runs.labels import (
 from adaqn.runs.standings import ActingReturn
 
 MOST_ROWS = 20
-# The columns of the members and how far a narrow terminal may press each of them together.
+# The columns of the table of members, with the minimum width of each.
 _COLUMNS = {"hidden": 6, "activation": 10, "optimizer": 9, "learning rate": 8, "loss": 5, "discount": 8}
 
 
 def facts_table(facts: Mapping[str, str]) -> Table:
-    """Names and values, one below the other."""
+    """A table with a row per name and value."""
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
@@ -36,13 +36,13 @@ def facts_table(facts: Mapping[str, str]) -> Table:
 
 
 def members_table(members: Sequence[Hyperparameters], gamma: float, width: int) -> Table:
-    """The hyperparameters of every member; of a large ensemble, the first ten and the last ten."""
+    """The hyperparameters of every member; for a large ensemble, the first ten and the last ten."""
     convolutional = any(member.convolutions for member in members)
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     table.add_column("member", justify="right", no_wrap=True, min_width=6)
     columns = {"convo-\nlutions": 7, **_COLUMNS} if convolutional else _COLUMNS
     for name, least in columns.items():
-        # Below 80 columns there is no room for whole words; a folded one is better than a lost column.
+        # Below 80 columns there is no room for whole words; a wrapped word is better than a lost column.
         table.add_column(name, overflow="fold", min_width=least if width >= 80 else None)
     for index, member in enumerate(members):
         if len(members) > MOST_ROWS and index == MOST_ROWS // 2:
@@ -64,9 +64,9 @@ def members_table(members: Sequence[Hyperparameters], gamma: float, width: int) 
 def outcome_table(
     reports: Sequence[MemberReport], targets: Collection[int], acting: Sequence[ActingReturn], pair: bool, width: int
 ) -> Table:
-    """How often each member was selected, its loss, and what it got; of a large ensemble, those most often selected.
+    """Share of selections, loss and return of each member; for a large ensemble, of the most often selected ones.
 
-    A terminal of fewer than 80 columns has no room for the loss and the number of episodes.
+    Terminals with fewer than 80 columns do not show the loss and the number of episodes.
     """
     roomy = width >= 80
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
@@ -96,7 +96,7 @@ def outcome_table(
 
 
 def outcome_notes(members: int, pair: bool, one_by_one: bool) -> list[str]:
-    """What the columns of `outcome_table` mean."""
+    """Explanations of the columns of `outcome_table`."""
     if pair:
         return [
             "in target pair: share of the updates in which the critic was one of the two in the target; "
@@ -115,7 +115,7 @@ def outcome_notes(members: int, pair: bool, one_by_one: bool) -> list[str]:
 
 
 def space_label(space: gymnasium.Space) -> str:
-    """A space in a few words, where Gymnasium prints every bound."""
+    """A short description of a space; Gymnasium's own prints every bound."""
     if isinstance(space, gymnasium.spaces.Box):
         return f"Box {space.shape} {space.dtype}"
     if isinstance(space, gymnasium.spaces.Discrete):

@@ -1,7 +1,7 @@
-"""Searches for hyperparameters trial after trial, by ask and tell; they know nothing of what a trial is.
+"""Hyperparameter searches with an ask/tell interface, independent of what a trial is.
 
-A searcher moves in the unit cube. What a vector means there, and how a trial of so many steps is run, is up to
-whoever asks.
+A searcher works in the unit cube. The caller decides what a vector means, and how a trial with a given number of steps
+is run.
 """
 
 from __future__ import annotations

@@ -1,24 +1,24 @@
 """DEHB: differential evolution in the brackets of Hyperband (Awad, Mallik and Hutter, IJCAI 2021).
 
-Every fidelity has a subpopulation, as large as the largest rung that any bracket has there. A trial competes with the
-member in one slot of it, and a pointer that rolls over the slots says which.
+Every fidelity has a subpopulation, as large as the largest rung of any bracket at that fidelity. A trial competes with
+the member in one of its slots, which are assigned cyclically by a pointer.
 - The first rung of the very first bracket is filled with uniform vectors.
 - In the first round of brackets, every higher rung takes the best of the fidelity below: successive halving.
-- All else is evolved (rand/1/bin): three parents make a mutant, which is crossed with the member in the slot. At the
-  lowest rung of a bracket the parents come from the fidelity's own subpopulation, at a higher rung from the best of
-  the fidelity below, as many as the rung has configurations.
+- All other trials are evolved (rand/1/bin): three parents make a mutant, which is crossed with the member in the slot.
+  At the lowest rung of a bracket the parents come from the fidelity's own subpopulation, at a higher rung from the
+  best of the fidelity below, as many as the rung has configurations.
 
-Where the publication leaves room:
-- The numbers of configurations are Hyperband's own; the authors' code rounds (s_max + 1) / (s + 1) down before it
-  multiplies, and has fewer of them in some brackets.
-- Promotion lasts for the whole first round, as in the authors' code, not only for its first bracket. What the higher
-  subpopulation already holds is not promoted again; with nothing left to promote, the trial is evolved.
-- A slot is empty until a trial succeeded in it. The target in an empty slot is a uniform vector, and any success
-  takes the slot. A failed trial enters no subpopulation, so it is never promoted and never a parent.
-- Parents are three different vectors, none of them the target. If the pool has fewer, they are drawn from all
+Choices where the publication is not specific:
+- The numbers of configurations are Hyperband's; the authors' code rounds (s_max + 1) / (s + 1) down before it
+  multiplies, and has fewer configurations in some brackets.
+- Promotion is used in the whole first round, as in the authors' code, not only in its first bracket. A configuration
+  that is already in the higher subpopulation is not promoted again; if none is left to promote, the trial is evolved.
+- A slot is empty until a trial succeeds in it. The target in an empty slot is a uniform vector, and any successful
+  trial takes the slot. A failed trial enters no subpopulation, so it is never promoted and never a parent.
+- Parents are three different vectors other than the target. If the pool has fewer, they are drawn from all
   subpopulations, and if these have too few as well, uniformly. With a single rung, whose subpopulation has one slot,
-  all are uniform: each trial is then the best so far with about half of its coordinates drawn anew.
-- One coordinate, drawn at random, always comes from the mutant. At equal fitness the trial wins.
+  all are uniform: each trial is then the best so far with about half of its coordinates resampled.
+- One random coordinate always comes from the mutant. At equal fitness the trial wins.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ MUTATION_FACTOR = 0.5
 CROSSOVER_PROBABILITY = 0.5
 PARENTS = 3
 
-Vector = tuple[float, ...]  # [d] in the unit cube; a tuple can be compared and kept in a set
+Vector = tuple[float, ...]  # [d] in the unit cube; a tuple, because it is hashable
 
 
 class Member(NamedTuple):
-    """A configuration that was tried with success."""
+    """A configuration with a successful trial."""
 
     u: Vector
     fitness: float  # finite
@@ -68,25 +68,25 @@ class Subpopulation(NamedTuple):
     pointer: int = 0  # the slot that the next trial competes for
 
     def best(self) -> list[Member]:
-        """The members, best first; among equals the one in the earlier slot."""
+        """The members, best first; ties go to the earlier slot."""
         return sorted((member for member in self.slots if member is not None), key=lambda member: member.fitness)
 
 
 class DEHBState(NamedTuple):
-    """All that the trials so far have left behind, and where in the table the search stands."""
+    """The subpopulations, and the position of the search in the table of brackets."""
 
     subpopulations: tuple[Subpopulation, ...]  # by ascending fidelity
     asked: int = 0  # trials so far, the pending one included
-    bracket: int = 0  # counts on from round to round
+    bracket: int = 0  # counted across rounds
     rung: int = 0
-    place: int = 0  # trials of this rung that were told
-    promotions: tuple[Vector, ...] = ()  # still to be tried in this rung, best first
+    place: int = 0  # finished trials of this rung
+    promotions: tuple[Vector, ...] = ()  # configurations still to be promoted in this rung, best first
     pending: Trial | None = None
 
 
 @dataclass(frozen=True)
 class DEHB:
-    """What is fixed about the search; all methods are pure."""
+    """The configuration of the search; all methods are pure."""
 
     dimensions: int
     min_fidelity: int  # environment steps
@@ -109,7 +109,7 @@ class DEHB:
         return DEHBState(tuple(Subpopulation((None,) * size) for size in hyperband.largest_rungs(self.table)))
 
     def ask(self, state: DEHBState, rng: np.random.Generator) -> tuple[DEHBState, Trial]:
-        """The next trial of the bracket under way."""
+        """The next trial of the current bracket."""
         require_told(state.pending)
         bracket = self._bracket(state)
         level = self._level(state)
@@ -133,7 +133,7 @@ class DEHB:
         return state._replace(asked=state.asked + 1, promotions=promotions, pending=trial), trial
 
     def tell(self, state: DEHBState, trial: Trial, fitness: float) -> DEHBState:
-        """Selection: the trial takes its slot if it is at least as good as the member there; then go on."""
+        """Let the trial take its slot if it is at least as good as the member there, and advance the search."""
         trial = require_pending(state.pending, trial)
         level = self._level(state)
         subpopulations = list(state.subpopulations)
@@ -148,7 +148,7 @@ class DEHB:
         )
 
     def pending(self, state: DEHBState) -> Trial | None:
-        """The trial that was asked for and not yet told."""
+        """The trial that was asked for and not yet told, if any."""
         return state.pending
 
     def to_dict(self, state: DEHBState) -> Json:
@@ -185,13 +185,13 @@ class DEHB:
         return state
 
     def describe(self) -> list[str]:
-        """Lines to print before a run starts: the brackets, and how many configurations evolve at each fidelity."""
+        """Lines to print before a run starts: the brackets and the size of each subpopulation."""
         lines = hyperband.describe(self.min_fidelity, self.max_fidelity, self.eta)
         if len(self.table) == 1:
             return [
                 f"DEHB: {lines[0]}",
                 "It is then differential evolution at full fidelity with a subpopulation of one: each trial is the "
-                "best so far with about half of its coordinates drawn anew.",
+                "best so far with about half of its coordinates resampled.",
             ]
         sizes = ", ".join(str(size) for size in hyperband.largest_rungs(self.table))
         return [f"DEHB: {lines[0]}", *lines[1:], f"Subpopulations from the lowest fidelity to the highest: {sizes}."]
@@ -200,7 +200,7 @@ class DEHB:
         return self.table[state.bracket % len(self.table)]
 
     def _level(self, state: DEHBState) -> int:
-        """The place of the current fidelity among all: brackets begin ever higher, and all end at the highest."""
+        """The index of the current fidelity; every bracket starts one level higher, and all end at the highest."""
         return len(self.table) - len(self._bracket(state)) + state.rung
 
     def _evolved(self, state: DEHBState, rng: np.random.Generator) -> np.ndarray:
@@ -220,7 +220,7 @@ class DEHB:
         return Subpopulation(tuple(slots), saved["pointer"])
 
     def _require_own(self, state: DEHBState) -> None:
-        """Raise if this is not the state of a search with these fidelities."""
+        """Raise if this state does not belong to a search with these fidelities."""
         expected = list(hyperband.largest_rungs(self.table))
         sizes = [len(subpopulation.slots) for subpopulation in state.subpopulations]
         if sizes != expected:
@@ -231,11 +231,11 @@ class DEHB:
         if not (on_table and in_slots) or (
             state.pending is not None and state.pending.slot != state.subpopulations[self._level(state)].pointer
         ):
-            raise CheckpointError("the saved DEHB search stands at a place that its brackets do not have")
+            raise CheckpointError("the saved DEHB search is at a position that its brackets do not have")
 
 
 def offspring(target: np.ndarray, parents: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """rand/1/bin: r1 + F (r2 - r3), crossed with the target; what leaves the unit cube is drawn anew. [d]"""
+    """rand/1/bin: r1 + F (r2 - r3), crossed with the target; coordinates outside [0, 1] are resampled. [d]"""
     base, plus, minus = parents
     mutant = base + MUTATION_FACTOR * (plus - minus)
     crossed = rng.random(target.size) < CROSSOVER_PROBABILITY
@@ -245,7 +245,7 @@ def offspring(target: np.ndarray, parents: np.ndarray, rng: np.random.Generator)
 
 
 def _parents(target: Vector, pool: list[Member], everyone: list[Member], rng: np.random.Generator) -> np.ndarray:
-    """Three different vectors other than the target in random order: of the pool, else of everyone, else uniform."""
+    """Three distinct vectors other than the target in random order: from the pool, else everyone, else uniform."""
     chosen = _draw(_distinct(pool, {target}), PARENTS, rng)
     chosen += _draw(_distinct(everyone, {target, *chosen}), PARENTS - len(chosen), rng)
     uniform = rng.random((PARENTS - len(chosen), len(target)))
@@ -253,7 +253,7 @@ def _parents(target: Vector, pool: list[Member], everyone: list[Member], rng: np
 
 
 def _distinct(members: Iterable[Member], without: set[Vector]) -> list[Vector]:
-    """The vectors of these members, each once: a promoted one is in more than one subpopulation."""
+    """The distinct vectors of these members; a promoted one can be in several subpopulations."""
     return list(dict.fromkeys(member.u for member in members if member.u not in without))
 
 
@@ -263,13 +263,13 @@ def _draw(vectors: list[Vector], size: int, rng: np.random.Generator) -> list[Ve
 
 
 def _promotions(lower: Subpopulation, higher: Subpopulation, size: int) -> tuple[Vector, ...]:
-    """The best of the fidelity below that are not yet in the subpopulation above, best first."""
+    """The best of the lower fidelity that are not yet in the higher subpopulation, best first."""
     held = {member.u for member in higher.slots if member is not None}
     return tuple(_distinct(lower.best(), held)[:size])
 
 
 def _selected(subpopulation: Subpopulation, trial: Trial, fitness: float) -> Subpopulation:
-    """The subpopulation after this trial, its pointer on the next slot."""
+    """The subpopulation after this trial, with its pointer on the next slot."""
     slots = list(subpopulation.slots)
     member = slots[trial.slot]
     if math.isfinite(fitness) and (member is None or fitness <= member.fitness):

@@ -1,13 +1,13 @@
-"""The brackets of Hyperband (Li et al., 2018, Algorithm 1), with a lowest fidelity of the user's choice.
+"""The brackets of Hyperband (Li et al., 2018, Algorithm 1), with a lowest fidelity chosen by the user.
 
 A bracket is one run of successive halving: many configurations for a few steps each, then ever fewer for η times as
 many steps, up to the highest fidelity. The brackets of a round differ in how low they start. With s_max the largest s
-for which min · η^s ≤ max, bracket s = s_max, ..., 0 begins with ⌈(s_max + 1) η^s / (s + 1)⌉ configurations at
+for which min · η^s ≤ max, bracket s = s_max, ..., 0 starts with ⌈(s_max + 1) η^s / (s + 1)⌉ configurations at
 max / η^s, and of n configurations in its first rung ⌊n / η^i⌋ are left in rung i.
 
-All of it is computed in whole numbers, where logarithms would miss a rung now and then (log 243 / log 3 is below 5 in
-floating point). Fidelities are rounded down to whole steps. They are counted from the highest one, so the lowest may
-lie above `min_fidelity`: 20 to 100 with η = 3 gives 33 and 100.
+Everything is computed with integers, because logarithms would sometimes miss a rung (log 243 / log 3 is below 5 in
+floating point). Fidelities are rounded down to whole steps. They are derived from the highest one, so the lowest can be
+above `min_fidelity`: 20 to 100 with η = 3 gives 33 and 100.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from adaqn.errors import UserError
 
 
 class Rung(NamedTuple):
-    """So many configurations, each run for so many steps."""
+    """A number of configurations, each run for `fidelity` steps."""
 
     configurations: int
     fidelity: int
@@ -29,7 +29,7 @@ Bracket = tuple[Rung, ...]  # from the lowest fidelity to the highest
 
 
 def checked(min_fidelity: int, max_fidelity: int, eta: int) -> tuple[int, int, int]:
-    """The three as whole numbers that make a table."""
+    """Validate the three numbers."""
     low = count("min_fidelity", min_fidelity, low=1)
     high = count("max_fidelity", max_fidelity, low=1)
     if high < low:
@@ -38,7 +38,7 @@ def checked(min_fidelity: int, max_fidelity: int, eta: int) -> tuple[int, int, i
 
 
 def brackets(min_fidelity: int, max_fidelity: int, eta: int = 3) -> tuple[Bracket, ...]:
-    """One round of brackets, the one that begins lowest first."""
+    """One round of brackets, in ascending order of their lowest fidelity."""
     low, high, eta = checked(min_fidelity, max_fidelity, eta)
     s_max = 0
     while low * eta ** (s_max + 1) <= high:
@@ -47,18 +47,18 @@ def brackets(min_fidelity: int, max_fidelity: int, eta: int = 3) -> tuple[Bracke
 
 
 def fidelities(table: tuple[Bracket, ...]) -> tuple[int, ...]:
-    """All fidelities of a round in ascending order, which are those of its first bracket."""
+    """All fidelities of a round in ascending order; its first bracket has all of them."""
     return tuple(rung.fidelity for rung in table[0])
 
 
 def largest_rungs(table: tuple[Bracket, ...]) -> tuple[int, ...]:
-    """For each fidelity in ascending order, the most configurations that any bracket has there."""
+    """The largest number of configurations of any bracket at each fidelity, in ascending order."""
     rungs = [rung for bracket in table for rung in bracket]
     return tuple(max(rung.configurations for rung in rungs if rung.fidelity == level) for level in fidelities(table))
 
 
 def describe(min_fidelity: int, max_fidelity: int, eta: int = 3) -> list[str]:
-    """Lines that show the table, and say so if there is nothing to halve."""
+    """Lines that describe the table, or explain that there is only one rung."""
     low, high, eta = checked(min_fidelity, max_fidelity, eta)
     table = brackets(low, high, eta)
     rungs = [rung for bracket in table for rung in bracket]

@@ -1,4 +1,4 @@
-"""What a search for hyperparameters is: pure transitions from one trial to the next, and a state in plain JSON."""
+"""The interface of a hyperparameter search: pure transitions from trial to trial, with a JSON-serializable state."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ Origin = Literal["random", "promoted", "evolved"]
 
 
 class Trial(NamedTuple):
-    """One configuration to be tried. d hyperparameters."""
+    """One configuration to try, with d hyperparameters."""
 
     number: int  # counts the trials of a search from 0
     u: np.ndarray  # [d] in [0, 1], read-only
-    fidelity: int  # environment steps that it takes
+    fidelity: int  # its budget in environment steps
     origin: Origin
-    bracket: int = 0  # counts on from one round of brackets to the next
+    bracket: int = 0  # counted across rounds of brackets
     rung: int = 0
-    slot: int = 0  # place in the subpopulation of this fidelity that the trial competes for
+    slot: int = 0  # slot of the subpopulation that the trial competes for
 
 
 State = TypeVar("State")
 
 
 class Searcher(Protocol[State]):
-    """What is fixed about a search. `ask` and `tell` alternate; both leave the state that they are given as it is.
+    """The configuration of a search. `ask` and `tell` alternate; neither modifies the state that it is given.
 
-    All randomness comes from the generator given to `ask`: with that one restored beside the state, a search goes on
-    exactly where it was.
+    All randomness comes from the generator given to `ask`: if it is restored together with the state, a search
+    continues exactly.
     """
 
     def init(self) -> State:
@@ -41,32 +41,32 @@ class Searcher(Protocol[State]):
         ...
 
     def ask(self, state: State, rng: np.random.Generator) -> tuple[State, Trial]:
-        """The next trial. A ValueError while another one is pending."""
+        """The next trial; raises a ValueError while another one is pending."""
         ...
 
     def tell(self, state: State, trial: Trial, fitness: float) -> State:
-        """Take the result of the pending trial: lower is better; what is not finite has failed, and is worst."""
+        """Report the fitness of the pending trial: lower is better; a non-finite one marks a failed trial."""
         ...
 
     def pending(self, state: State) -> Trial | None:
-        """The trial that was asked for and not yet told."""
+        """The trial that was asked for and not yet told, if any."""
         ...
 
     def to_dict(self, state: State) -> Json:
-        """The state in plain JSON, exact to the last bit."""
+        """The state as plain JSON, exact to the last bit."""
         ...
 
     def from_dict(self, values: Mapping[str, Any]) -> State:
-        """The inverse of `to_dict`. A CheckpointError if the values are not of such a search."""
+        """The inverse of `to_dict`; raises a CheckpointError if the values do not belong to such a search."""
         ...
 
     def describe(self) -> list[str]:
-        """Lines to print before a run starts: which trials there will be."""
+        """Lines to print before a run starts: a description of the planned trials."""
         ...
 
 
 def frozen_vector(values: ArrayLike) -> np.ndarray:
-    """A read-only vector of doubles with these values."""
+    """A read-only float64 vector with these values."""
     vector = np.array(values, np.float64)
     vector.flags.writeable = False
     return vector
@@ -75,19 +75,19 @@ def frozen_vector(values: ArrayLike) -> np.ndarray:
 def require_told(pending: Trial | None) -> None:
     """Raise if a trial is still pending."""
     if pending is not None:
-        raise ValueError(f"trial {pending.number} is pending and must be told before another one is asked for")
+        raise ValueError(f"trial {pending.number} is pending: call tell() for it before asking for another one")
 
 
 def require_pending(pending: Trial | None, trial: Trial) -> Trial:
-    """The pending trial, which must be the one that is told."""
+    """The pending trial; raises if it is not the one that is told."""
     if pending is None or pending.number != trial.number:
         waiting = "none is" if pending is None else f"trial {pending.number} is"
-        raise ValueError(f"trial {trial.number} is told, but {waiting} pending")
+        raise ValueError(f"tell() was called for trial {trial.number}, but {waiting} pending")
     return pending
 
 
 def trial_to_dict(trial: Trial | None) -> Json | None:
-    """The trial in plain JSON."""
+    """The trial as plain JSON."""
     return None if trial is None else trial._asdict() | {"u": trial.u.tolist()}
 
 
@@ -105,7 +105,7 @@ def trial_from_dict(values: Mapping[str, Any] | None, dimensions: int) -> Trial 
 
 
 def unit_vector(values: Iterable[Any], dimensions: int) -> tuple[float, ...]:
-    """These values, which must be a vector in the unit cube of so many dimensions."""
+    """Validate a vector in the unit cube with this many dimensions."""
     try:
         vector = tuple(float(value) for value in values)
     except (TypeError, ValueError):

@@ -22,7 +22,7 @@ from adaqn.search.protocol import (
 
 
 class RandomSearchState(NamedTuple):
-    """All that a random search must remember: nothing that a trial showed."""
+    """The number of trials and the pending one; results of trials are not needed."""
 
     asked: int = 0  # trials so far, the pending one included
     pending: Trial | None = None
@@ -30,7 +30,7 @@ class RandomSearchState(NamedTuple):
 
 @dataclass(frozen=True)
 class RandomSearch:
-    """Uniform vectors of so many dimensions, at a fixed fidelity."""
+    """Uniform random vectors at a fixed fidelity."""
 
     dimensions: int
     fidelity: int  # environment steps of every trial
@@ -44,19 +44,19 @@ class RandomSearch:
         return RandomSearchState()
 
     def ask(self, state: RandomSearchState, rng: np.random.Generator) -> tuple[RandomSearchState, Trial]:
-        """A trial of a uniform vector."""
+        """A trial with a uniform random vector."""
         require_told(state.pending)
         trial = Trial(state.asked, frozen_vector(rng.random(self.dimensions)), self.fidelity, "random")
         return RandomSearchState(state.asked + 1, trial), trial
 
     def tell(self, state: RandomSearchState, trial: Trial, fitness: float) -> RandomSearchState:
-        """Close the pending trial; its fitness changes nothing about the next."""
+        """End the pending trial; its fitness does not affect the next one."""
         del fitness
         require_pending(state.pending, trial)
         return state._replace(pending=None)
 
     def pending(self, state: RandomSearchState) -> Trial | None:
-        """The trial that was asked for and not yet told."""
+        """The trial that was asked for and not yet told, if any."""
         return state.pending
 
     def to_dict(self, state: RandomSearchState) -> Json:

@@ -1,6 +1,6 @@
-"""Rules that choose members from their cumulated losses: the target member, and the behaviour member.
+"""Selection rules, which choose the target member and the behaviour member by their cumulated losses.
 
-A rule is a module named after it, in `target/` or `behaviour/`; dropping a file there makes it available by name.
+A rule is a module in `target/` or `behaviour/`; adding a file there makes it available by its name.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _BEHAVIOUR = PluginFolder("behaviour", behaviour.__name__, entry_points="adaqn.b
 
 
 def target_rule(name: str, temperature: float = 1.0) -> TargetRule:
-    """The rule for the target member with this name; a mixture may have a temperature."""
+    """Load the target rule with this name; the temperature applies to the rules that use one."""
     module = _TARGET.load(name)
     select = module.select
     if takes_temperature(name):
@@ -26,22 +26,22 @@ def target_rule(name: str, temperature: float = 1.0) -> TargetRule:
 
 
 def takes_temperature(name: str) -> bool:
-    """Whether a rule for the target member depends on a temperature."""
+    """Whether a target rule uses a temperature."""
     return "temperature" in inspect.signature(_TARGET.load(name).select).parameters
 
 
 def behaviour_rule(name: str) -> BehaviourRule:
-    """The rule for the behaviour member with this name."""
+    """Load the behaviour rule with this name."""
     return _BEHAVIOUR.load(name).draw
 
 
 def target_rules() -> list[str]:
-    """The names of all rules for the target member."""
+    """The names of all target rules."""
     return _TARGET.names()
 
 
 def behaviour_rules() -> list[str]:
-    """The names of all rules for the behaviour member."""
+    """The names of all behaviour rules."""
     return _BEHAVIOUR.names()
 
 

@@ -1,1 +1,1 @@
-"""The only environment loop, and those who listen to it."""
+"""The training loop, its observers and callbacks, and evaluation."""

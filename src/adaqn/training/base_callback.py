@@ -1,4 +1,4 @@
-"""How a user hooks into `learn`, in Stable-Baselines3's manner: a class to derive from, lists, functions."""
+"""Callbacks for `learn`, as in Stable-Baselines3: a base class, lists of callbacks, and plain functions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class TrainedModel(Policy, Protocol):
-    """What callbacks need of the public classes."""
+    """The part of a public model class that callbacks need."""
 
     @property
     def trainer(self) -> Trainer: ...
@@ -32,47 +32,47 @@ class TrainedModel(Policy, Protocol):
     def save(self, path: str | Path) -> object: ...
 
     def make_env(self) -> gymnasium.Env:
-        """A fresh environment of the kind that the model trains in."""
+        """A new environment like the one that the model trains in."""
         ...
 
 
 class BaseCallback(Observer["Trainer"]):
-    """Write a callback by overriding some of the methods that begin with `_on`.
+    """Base class of callbacks; override the methods that begin with `_on` as needed.
 
-    It may read everything, which is why it has the trainer itself, and call `self.trainer.stop(reason)`, but must
-    change nothing that learning depends on.
+    A callback can read everything through `self.trainer`, and may call `self.trainer.stop(reason)`, but must not
+    change anything that learning depends on.
     """
 
     model: TrainedModel
     trainer: Trainer
-    parent: BaseCallback | None = None  # the callback that calls this one, if it is not `learn` itself
+    parent: BaseCallback | None = None  # the callback that calls this one; None if `learn` does
 
     def __init__(self, verbose: int = 0) -> None:
         self.verbose = verbose
         self.num_timesteps = 0
-        self.n_calls = 0  # how often `_on_step` was called
+        self.n_calls = 0  # number of calls of `_on_step`
 
     def bind(self, model: TrainedModel) -> None:
-        """Make the model known, before learning begins."""
+        """Set the model, before learning begins."""
         self.model = model
         self._init_callback()
 
     @property
     def logger(self) -> Logger:
-        """Where `self.logger.record(name, value)` puts a number into the next row of progress.csv and TensorBoard."""
+        """Logger whose `record(name, value)` adds a value to the next row of progress.csv and TensorBoard."""
         return self.trainer.logger
 
     @property
     def training_env(self) -> gymnasium.Env:
-        """The environment that is trained in, or the first of several, to look at but not to play in."""
+        """The training environment, or the first of several; it can be inspected, but not stepped."""
         return self.trainer.lend()
 
     @property
     def locals(self) -> dict[str, Any]:
-        """Copies of what the last step was, one row per environment, by Stable-Baselines3's names.
+        """Copies of the last step's values with Stable-Baselines3's names, one row per environment.
 
-        `dones` is where an episode ended, for good or by truncation, and `new_obs` what is acted on next. Empty before
-        the first step.
+        `dones` is true where an episode terminated or was truncated, and `new_obs` has the observations for the next
+        action. Empty before the first step.
         """
         trainer = self.trainer
         step = trainer.transitions
@@ -91,26 +91,26 @@ class BaseCallback(Observer["Trainer"]):
         }
 
     def _init_callback(self) -> None:
-        """After `self.model` is known, before learning begins."""
+        """Called when `self.model` is set, before learning begins."""
 
     def _on_training_start(self) -> None:
-        """Before the first step."""
+        """Called before the first step."""
 
     def _on_step(self) -> bool:
-        """After each step of the environments; False ends the training."""
+        """Called after each step of the environments; returning False stops the training."""
         return True
 
     def _on_episode(self, episode: Episode) -> None:
-        """After an episode ended, before `_on_step` of the same step."""
+        """Called after an episode ended, before `_on_step` of the same step."""
 
     def _on_event(self, event: Event) -> None:
-        """After something happened, for example a target update, a generation or an evaluation."""
+        """Called after an event such as a target update, a generation or an evaluation."""
 
     def _on_training_end(self) -> None:
-        """After the last step, but neither after an error nor when a run is interrupted to be resumed."""
+        """Called after the last step, but not after an error or when the run was interrupted and can be resumed."""
 
     def _stop_reason(self) -> str:
-        """Why training ended, if `_on_step` returned False."""
+        """The reason for stopping, if `_on_step` returned False."""
         return f"{type(self).__name__} asked to stop"
 
     def on_start(self, trainer: Trainer) -> None:
@@ -121,7 +121,7 @@ class BaseCallback(Observer["Trainer"]):
     def on_step(self, trainer: Trainer) -> None:
         self.num_timesteps = trainer.clock.step
         self.n_calls += 1
-        # Only False stops: a hook that forgets to return anything must not end the training.
+        # Only False stops the training: a hook without a return value must not.
         if self._on_step() is False:
             reason = self._stop_reason()
             if self.verbose >= 1:
@@ -142,7 +142,7 @@ class BaseCallback(Observer["Trainer"]):
 
 
 class CallbackList(BaseCallback):
-    """Several callbacks, called in order; all of them are called even if one of them ends the training."""
+    """Several callbacks, called in order; all of them are called even if one stops the training."""
 
     def __init__(self, callbacks: Sequence[BaseCallback]) -> None:
         super().__init__()
@@ -185,7 +185,7 @@ class CallbackList(BaseCallback):
 
 
 class FunctionCallback(BaseCallback):
-    """A plain function of the trainer, called after each step; returning False ends the training."""
+    """A plain function of the trainer, called after each step; returning False stops the training."""
 
     def __init__(self, function: Callable[[Trainer], bool | None]) -> None:
         super().__init__()
@@ -206,7 +206,7 @@ class FunctionCallback(BaseCallback):
 
 
 def as_callback(given: object) -> BaseCallback:
-    """One callback of what `learn` accepts: nothing, a callback, a function, or a list of these."""
+    """Convert the `callback` argument of `learn` (None, a callback, a function, or a list of these) to one callback."""
     if given is None:
         return CallbackList(())
     if isinstance(given, BaseCallback):

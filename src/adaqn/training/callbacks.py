@@ -1,4 +1,4 @@
-"""Ready-made callbacks with Stable-Baselines3's names. Every period counts environment steps."""
+"""Ready-made callbacks with Stable-Baselines3's names. All periods are in environment steps."""
 
 from __future__ import annotations
 
@@ -47,15 +47,15 @@ __all__ = [
 
 
 class EvalCallback(BaseCallback):
-    """Evaluate the policy every `eval_freq` environment steps, in an environment of its own.
+    """Evaluate the policy every `eval_freq` environment steps, in a separate environment.
 
-    The seed and the step decide the episodes, so evaluating changes nothing in training and repeats exactly.
-    `eval_env` is by default a fresh environment of the training's kind. `log_path` is a directory, for
-    example the run's: its `evaluations.csv` gets a row per episode, and rows that a former run left there for
-    later steps are dropped. Where that is the table of an algorithm which evaluates its members itself (SEARL),
-    the default is `policy_evaluations.csv`; `log_name` gives another. `best_model_save_path` is a directory too:
-    whenever the mean return is the best so far, it gets `best_model.zip`, and `callback_on_new_best` is called.
-    A file of these names that no callback wrote is not overwritten: training is refused before it begins.
+    The episodes depend only on the seed and the step, so evaluations do not change the training and are reproducible.
+    `eval_env` defaults to a new environment like the training's. `log_path` is a directory, for example the run
+    directory: its `evaluations.csv` gets a row per episode, and rows of a previous run for later steps are dropped.
+    If the algorithm writes evaluations of its members to that table (SEARL), the default name is
+    `policy_evaluations.csv`; `log_name` sets another. `best_model_save_path` is also a directory: whenever the mean
+    return is the best so far, the model is saved there as `best_model.zip`, and `callback_on_new_best` is called.
+    If a file with one of these names exists that adaqn did not write, `learn` raises before training begins.
     """
 
     def __init__(
@@ -86,9 +86,9 @@ class EvalCallback(BaseCallback):
         self.last_mean_reward = -math.inf
         self._log_path = None if log_path is None else Path(log_path)
         self._log_name = log_name
-        self._log: EvaluationLog | None = None  # known when the algorithm is
+        self._log: EvaluationLog | None = None  # set by `bind`: its name depends on the algorithm
         self._owns_env = eval_env is None
-        self._evaluated = 0  # step up to which every due evaluation was made
+        self._evaluated = 0  # step up to which all due evaluations were made
 
     def bind(self, model: TrainedModel) -> None:
         super().bind(model)
@@ -124,9 +124,9 @@ class EvalCallback(BaseCallback):
         if self.eval_env is None:
             self.eval_env = self.model.make_env()
         if self._log is not None:
-            # An evaluation that is to be made again may have been made since, by a process that was killed after it.
+            # A process that was killed later may already have logged the postponed evaluation, which is now repeated.
             step = self.num_timesteps - (self._name in self.trainer.postponed)
-            # A resumed run must not take a worse policy for its best one.
+            # A resumed run must not replace its best model with a worse one.
             self.best_mean_reward = max([self.best_mean_reward, *self._log.open(step)])
 
     def _on_step(self) -> bool:
@@ -140,7 +140,7 @@ class EvalCallback(BaseCallback):
         try:
             result = self.evaluate()
         except EvaluationInterrupted:
-            # Half of it is nothing to go by. Whoever resumes the run begins with it.
+            # An incomplete evaluation is discarded; the resumed run starts with it.
             self.trainer.postponed.add(self._name)
             return
         self.last_mean_reward = result.mean
@@ -163,8 +163,8 @@ class EvalCallback(BaseCallback):
                 self.callback_on_new_best.on_step(self.trainer)
 
     def evaluate(self) -> EvaluationResult:
-        """The episodes that belong to the current step."""
-        assert self.eval_env is not None, "evaluate() is for the time of training"
+        """Play the evaluation episodes of the current step."""
+        assert self.eval_env is not None, "evaluate() can be called only during training"
         seed = episode_seed(self.seed, self.num_timesteps)
         policy = InterruptiblePolicy(self.model, lambda: self.trainer.interrupted)
         return evaluate_policy(policy, self.eval_env, self.n_eval_episodes, self.deterministic, seed)
@@ -187,7 +187,7 @@ class EvalCallback(BaseCallback):
 class CheckpointCallback(BaseCallback):
     """Save the model every `save_freq` environment steps, as `<name_prefix>_<step>_steps.zip`.
 
-    A file of such a name that no agent was saved to is not overwritten: training is refused before it begins.
+    If a file with such a name exists that is not a saved agent, `learn` raises before training begins.
     """
 
     def __init__(
@@ -201,7 +201,7 @@ class CheckpointCallback(BaseCallback):
         self.save_freq = count("save_freq", save_freq, low=1)
         self.save_path = Path(save_path)
         self.name_prefix = name_prefix
-        self._saved = 0  # step up to which every due model was saved
+        self._saved = 0  # step up to which all due models were saved
 
     def bind(self, model: TrainedModel) -> None:
         super().bind(model)
@@ -224,9 +224,10 @@ class CheckpointCallback(BaseCallback):
 
 
 class StopTrainingOnRewardThreshold(BaseCallback):
-    """End the training as soon as an evaluation is good enough; `callback_on_new_best` of an `EvalCallback`.
+    """Stop the training once the mean return of an evaluation reaches a threshold.
 
-    Without evaluations, `StopTrainingOnReturn` does the same with the training episodes.
+    Pass it as `callback_on_new_best` of an `EvalCallback`. `StopTrainingOnReturn` does the same with the returns of
+    training episodes.
     """
 
     def __init__(self, reward_threshold: float, verbose: int = 0) -> None:
@@ -253,13 +254,13 @@ class StopTrainingOnRewardThreshold(BaseCallback):
 
 
 class StopTrainingOnReturn(BaseCallback):
-    """End the training as soon as the mean return of the last `window` training episodes is high enough."""
+    """Stop the training once the mean return of the last `window` training episodes reaches a threshold."""
 
     def __init__(self, threshold: float, window: int = 100, verbose: int = 0) -> None:
         super().__init__(verbose)
         self.threshold = number("threshold", threshold)
         self.window = count("window", window, low=1)
-        self._episodes = 0  # how many had ended when it was last looked at
+        self._episodes = 0  # number of finished episodes at the last check
 
     def _on_training_start(self) -> None:
         if self.window > RECENT:
@@ -285,7 +286,7 @@ class StopTrainingOnReturn(BaseCallback):
 
 
 def crossed(period: int, before: int, now: int) -> bool:
-    """Whether a multiple of the period lies in (before, now]; several environments can step over it."""
+    """Whether a multiple of the period lies in (before, now]; several environments can step past it."""
     return now // period > before // period
 
 

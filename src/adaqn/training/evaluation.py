@@ -1,4 +1,4 @@
-"""Playing whole episodes with a trained policy, apart from training and repeatable from a seed."""
+"""Evaluation of a policy over complete episodes, separate from training and reproducible from a seed."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from adaqn.errors import EnvironmentFault, UserError
 
 
 class Policy(Protocol):
-    """What evaluation needs of a model."""
+    """The part of a model that evaluation needs."""
 
     def predict(self, observation: np.ndarray, *, deterministic: bool = True) -> tuple[Any, Any]:
-        """The action for one observation, and nothing (Stable-Baselines3's hidden state)."""
+        """The action for one observation, and None in place of Stable-Baselines3's hidden state."""
         ...
 
 
 class EvaluationInterrupted(Exception):
-    """An evaluation was left before its end."""
+    """An evaluation was interrupted before its end."""
 
 
 class InterruptiblePolicy:
-    """A policy whose evaluation ends with EvaluationInterrupted at its next action, once `interrupted` says so."""
+    """A policy that raises EvaluationInterrupted at its next action once `interrupted` returns True."""
 
     def __init__(self, policy: Policy, interrupted: Callable[[], bool]) -> None:
         self._policy = policy
@@ -43,13 +43,13 @@ class InterruptiblePolicy:
 
 @dataclass(frozen=True)
 class EvaluationResult:
-    """The episodes of one evaluation, in the order in which they were played."""
+    """Returns and lengths of the episodes of one evaluation, in order."""
 
     returns: tuple[float, ...]
     lengths: tuple[int, ...]
 
     def __iter__(self) -> Iterator[float]:
-        """Mean and standard deviation, as Stable-Baselines3's function returns them."""
+        """Mean and standard deviation, as returned by Stable-Baselines3's `evaluate_policy`."""
         return iter((self.mean, self.std))
 
     def __len__(self) -> int:
@@ -69,7 +69,7 @@ class EvaluationResult:
 
     @property
     def std(self) -> float:
-        """Standard deviation of the returns, of these episodes and not of a population they stand for."""
+        """Standard deviation of the returns (population formula: divided by n, not n - 1)."""
         return float(np.std(self.returns))
 
 
@@ -105,13 +105,13 @@ def evaluate_policy(
     *,
     return_episode_rewards: bool = False,
 ) -> EvaluationResult | tuple[list[float], list[int]]:
-    """Play episodes with the policy; the same call gives the same episodes, if the policy is deterministic.
+    """Play episodes with the policy; if it is deterministic, the same seed gives the same episodes.
 
     The result has `returns`, `lengths`, `mean` and `std`, and can be unpacked as (mean, std); with
-    `return_episode_rewards` it is the returns and the lengths as two lists.
+    `return_episode_rewards` it is a list of returns and a list of lengths.
 
-    `on_frame` is given what the environment renders after every reset and every step: one frame more than the
-    episode has steps. The environment must then render RGB arrays.
+    `on_frame` is called with the rendered frame after every reset and every step, so once more than the episode has
+    steps. The environment must then render RGB arrays.
     """
     if not isinstance(env, gymnasium.Env):
         raise UserError(
@@ -129,7 +129,7 @@ def evaluate_policy(
 
 
 def episode_seed(seed: int, *indices: int) -> int:
-    """A seed for `env.reset`, unrelated to that of any other (seed, indices)."""
+    """A seed for `env.reset`, independent of that for any other (seed, indices)."""
     return int(np.random.SeedSequence(count("seed", seed), spawn_key=indices).generate_state(1)[0])
 
 
@@ -140,7 +140,7 @@ def _play_episode(
     seed: int,
     on_frame: Callable[[np.ndarray], None] | None,
 ) -> tuple[float, int]:
-    # A Discrete action goes in as a plain int: environments use it as a key, which an array cannot be.
+    # A Discrete action is passed as a plain int: environments use it as a dict key, which an array cannot be.
     as_action = int if isinstance(env.action_space, gymnasium.spaces.Discrete) else np.asarray
     where = f"the evaluation environment {type(env.unwrapped).__name__}"
     try:
@@ -171,7 +171,7 @@ def _play_episode(
 
 
 def _check_observation(env: gymnasium.Env, observation: Any, who: str, where: str) -> None:
-    """Raise if an observation of a Box cannot be learned from; other spaces are the policy's own business."""
+    """Raise if an observation from a Box space is invalid; other spaces are left to the policy."""
     space = env.observation_space
     if isinstance(space, gymnasium.spaces.Box):
         try:
@@ -184,7 +184,7 @@ def _render(env: gymnasium.Env) -> np.ndarray:
     try:
         frame = env.render()
     except gymnasium.error.DependencyNotInstalled:
-        raise  # told with what to install
+        raise  # the caller reports it with what to install
     except Exception as error:
         raise EnvironmentFault(
             f"environment {type(env.unwrapped).__name__} raised {error!r} when it rendered"

@@ -1,4 +1,4 @@
-"""The table of evaluation episodes, evaluations.csv or policy_evaluations.csv: what a row is, and a log of them."""
+"""The table of evaluation episodes (evaluations.csv or policy_evaluations.csv): its row format, and its writer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ EVALUATIONS_HEADER = "step,generation,member,return,length\n"
 
 
 def evaluation_row(episode: MemberEvaluation) -> str:
-    """The row of an episode; `repr` of a float reads back as the same float."""
+    """The row of an episode; `repr` of a float parses back to the same float."""
     step, generation, member, total, length = episode
     return f"{step},{generation},{member},{float(total)!r},{length}\n"
 
@@ -32,15 +32,15 @@ class EvaluationLog:
         self._opened = False
 
     def check(self) -> None:
-        """Raise if there is a file that is no log of evaluations, which is not to be overwritten."""
+        """Raise if the file exists and is not a log of evaluations, so that it is not overwritten."""
         if os.path.lexists(self.path):
             self._read()
 
     def open(self, step: int) -> list[float]:
-        """Go on at this step: drop later rows, and give the mean return of each earlier evaluation.
+        """Continue at this step: drop later rows, and return the mean return of each earlier evaluation.
 
-        Later rows are those of a run that was killed, and that has now been resumed from before them. When
-        the same log is opened again, for a further call of `learn`, all it has stays.
+        Later rows come from a process that was killed after the checkpoint from which the run is resumed. If this log
+        is opened again for another call of `learn`, all rows are kept.
         """
         present = os.path.lexists(self.path)
         rows = self._read() if present else []
@@ -61,20 +61,20 @@ class EvaluationLog:
         return [float(np.mean(values)) for values in returns.values()]
 
     def append(self, step: int, generation: int, member: int, result: EvaluationResult) -> None:
-        """Add the episodes of one evaluation."""
+        """Append the episodes of one evaluation."""
         episodes = zip(result.returns, result.lengths, strict=True)
         rows = [evaluation_row(MemberEvaluation(step, generation, member, *episode)) for episode in episodes]
         self.file.append("".join(rows))
 
     def close(self) -> None:
-        """Give the handle back to the operating system; the log may be used again."""
+        """Close the file; the log can be opened again."""
         self.file.close()
 
     def _read(self) -> list[MemberEvaluation]:
         try:
             with self.path.open(newline="", encoding="utf-8", errors="replace") as file:
                 text = file.read()
-            # A killed process can leave a torn last row; it is later than any checkpoint and will be made again.
+            # A killed process can leave an incomplete last row; it is newer than any checkpoint and will be rewritten.
             whole = text[: text.rfind("\n") + 1] or text
             header, *rows = list(csv.reader(whole.splitlines())) or [[]]
         except (OSError, csv.Error) as error:
@@ -83,7 +83,7 @@ class EvaluationLog:
         if ",".join(header) != columns:
             raise UserError(
                 f"{self.path} must begin with {columns}, but got {','.join(header)[:80]}: it is "
-                "no log of evaluations, and was not overwritten"
+                "not a log of evaluations, and was not overwritten"
             )
         return [self._episode(row) for row in rows]
 

@@ -1,4 +1,4 @@
-"""Ending a run in order when the system or the user asks for it."""
+"""Orderly interruption of a run by SIGINT or SIGTERM."""
 
 from __future__ import annotations
 
@@ -11,20 +11,21 @@ from typing import NoReturn
 
 
 class RunInterrupted(Exception):
-    """Why `learn` was left with KeyboardInterrupt or SystemExit, whose `__cause__` it is, after a whole step."""
+    """The `__cause__` of the KeyboardInterrupt or SystemExit that `learn` raises after a complete step."""
 
     def __init__(self, reason: str, step: int, finished: bool) -> None:
         super().__init__(f"interrupted by {reason} at step {step}")
-        # Whoever calls `trainer.interrupt` may give another reason; the program ends as if it had been asked to.
+        # `trainer.interrupt` may be called with any reason; the program then exits as for SIGTERM.
         self.signal = signal.Signals.__members__.get(reason, signal.SIGTERM)
-        self.finished = finished  # the signal came when the run was over: there is nothing to resume
+        self.finished = finished  # the signal came after the last step: there is nothing to resume
 
 
 def pass_on(reason: str, step: int, finished: bool) -> NoReturn:
-    """End the program that called `learn` as the signal would have.
+    """Raise the exception with which the signal would have ended the program that called `learn`.
 
-    Only when the step is whole and the agent can be used: raised in the middle of a step, its memory, which goes from
-    state to state, would be lost. The exception is no subclass, because Python exits by SIGINT for the very class only.
+    This happens only after a complete step, when the agent is usable: in the middle of a step the buffers of its
+    state, which are donated to the next state, would be lost. It is not a subclass of KeyboardInterrupt, because Python
+    exits with the status of SIGINT only for that exact class.
     """
     cause = RunInterrupted(reason, step, finished)
     raise (KeyboardInterrupt() if cause.signal == signal.SIGINT else SystemExit(128 + cause.signal)) from cause
@@ -32,9 +33,9 @@ def pass_on(reason: str, step: int, finished: bool) -> NoReturn:
 
 @contextmanager
 def on_interrupt(ask_to_stop: Callable[[str], None]) -> Iterator[None]:
-    """Within this context the first SIGINT or SIGTERM calls `ask_to_stop` with its name; a second one acts as usual.
+    """Within this context, the first SIGINT or SIGTERM calls `ask_to_stop` with its name; a second acts as usual.
 
-    Only the main thread receives signals; elsewhere nothing changes.
+    Only the main thread receives signals; in other threads this does nothing.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

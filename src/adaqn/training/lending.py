@@ -1,4 +1,4 @@
-"""The training environment in other hands: to be looked at any time, but to be played in only between two trainings."""
+"""Access to the training environment for users: read-only during training, steppable between calls of `learn`."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 class LentEnvironment(gymnasium.Wrapper):
-    """One of the environments that a trainer steps.
+    """A wrapper around one of the trainer's environments.
 
-    Whoever plays in it ends the episode under way there, so the next training begins with new episodes; while one is
-    going on, playing would spoil it and is refused.
+    Resetting or stepping it abandons the current training episodes, so the next training starts new ones. During
+    training both raise, because they would corrupt the episode.
     """
 
     def __init__(self, trainer: Trainer, env: gymnasium.Env) -> None:
@@ -24,22 +24,22 @@ class LentEnvironment(gymnasium.Wrapper):
         self._trainer = trainer
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode that is not the training's."""
+        """Start an episode outside of training."""
         self._take_over()
         return self.env.reset(seed=seed, options=options)
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Go on in it."""
+        """Step that episode."""
         self._take_over()
         return self.env.step(action)
 
     def close(self) -> None:
-        """Leave it open: training needs it, and its owner closes it."""
+        """Do nothing: training needs the environment, and its owner closes it."""
 
     def _take_over(self) -> None:
         if self._trainer.running:
             raise UserError(
-                "the training environment cannot be played in while training goes on: make another one, for example "
+                "the training environment cannot be reset or stepped during training: make another one, for example "
                 "with model.make_env()"
             )
         self._trainer.give_up_episodes()

@@ -1,4 +1,4 @@
-"""What the loop reports, and to whom: recorders, checkpoints, callbacks and the console are all observers."""
+"""The observer interface of the training loop; recorders, checkpoints, callbacks and the console are observers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 RECENT = 100  # episodes over which the training return is averaged in logs
-LATEST = 10  # few enough episodes to show a collapse at once, and to judge the current policy by
+LATEST = 10  # episodes: few enough to show a collapse quickly, and to judge the current policy by
 
 
 class Episode(NamedTuple):
@@ -29,14 +29,14 @@ class Episode(NamedTuple):
 
 
 class EnvironmentFacts(Protocol):
-    """What is fixed about the environments of a run."""
+    """The fixed properties of a run's environments."""
 
     @property
     def name(self) -> str: ...
 
     @property
     def count(self) -> int:
-        """Environments that are stepped side by side."""
+        """Number of environments that are stepped in parallel."""
         ...
 
     @property
@@ -47,7 +47,7 @@ class EnvironmentFacts(Protocol):
 
 
 class RunView(Protocol):
-    """What nearly all observers need of the run they watch; the trainer offers it."""
+    """The view of a run that suffices for almost all observers; the trainer implements it."""
 
     @property
     def clock(self) -> Clock: ...
@@ -57,17 +57,17 @@ class RunView(Protocol):
 
     @property
     def updates(self) -> int:
-        """Batches learned from."""
+        """Number of updates, each on one batch."""
         ...
 
     @property
     def episodes(self) -> int:
-        """Training episodes that ended."""
+        """Number of finished training episodes."""
         ...
 
     @property
     def recent_episodes(self) -> Sequence[Episode]:
-        """The last of them, at most `RECENT`."""
+        """The last finished episodes, at most `RECENT`."""
         ...
 
     @property
@@ -75,7 +75,7 @@ class RunView(Protocol):
 
     @property
     def traits(self) -> Traits:
-        """What is special about the algorithm."""
+        """Properties of the algorithm."""
         ...
 
     @property
@@ -83,33 +83,33 @@ class RunView(Protocol):
 
     @property
     def stop_reason(self) -> str | None:
-        """Why the run ends before its time, once somebody asked for it."""
+        """Why the run stops early; None if no stop was requested."""
         ...
 
     @property
     def interrupted(self) -> bool:
-        """Whether it is left to be resumed."""
+        """Whether the run was interrupted and can be resumed."""
         ...
 
     @property
     def postponed(self) -> set[str]:
-        """What observers left undone for this step because of an interruption."""
+        """Names of the tasks that observers postponed at this step because of an interruption."""
         ...
 
     def report(self) -> Report:
-        """The members as they stand, and scalars for the logs."""
+        """The current members, and scalars for the logs."""
         ...
 
     def policy_return(self, recent: Sequence[float]) -> float | None:
-        """The return that the learned policy may be expected to get, None as long as nothing is known about it."""
+        """An estimate of the learned policy's return; None if there is no data yet."""
         ...
 
     def stop(self, reason: str) -> None:
-        """End the run after the current step, as if it were its last."""
+        """End the run after the current step, as if it were the last one."""
         ...
 
     def tell(self, event: Event) -> None:
-        """Tell all observers of the run about an event that one of them caused, such as an evaluation."""
+        """Notify all observers of an event that one of them caused, such as an evaluation."""
         ...
 
 
@@ -117,26 +117,26 @@ Run = TypeVar("Run", contravariant=True)
 
 
 class Observer(Generic[Run]):
-    """Hears what happens in a run; every method may be left out.
+    """Base class of observers of a run; all methods are optional.
 
-    An `Observer[RunView]` sees the narrow view above; only who saves a run, or hands it to a user's code, is an
-    `Observer[Trainer]`.
+    Most observers are an `Observer[RunView]` and see the narrow view above. Only observers that save the run, or pass
+    it to user code, are an `Observer[Trainer]`.
 
-    An observer reads the trainer but changes nothing that learning depends on, so that who listens changes no
-    result. It may call `trainer.stop(reason)`: the run then ends after the current step. One that takes long for a
-    step looks at `trainer.interrupted`, and leaves a name in `trainer.postponed` if it gives up: the name is saved with
-    the run, and still there when a resumed run starts.
+    An observer reads the trainer but must not change anything that learning depends on, so that results do not depend
+    on the observers. It may call `trainer.stop(reason)`: the run then ends after the current step. An observer with
+    long-running work checks `trainer.interrupted`, and if it aborts, adds a name to `trainer.postponed`; the name is
+    saved with the run, and is still there when the run is resumed.
     """
 
     def exact_files(self) -> Sequence[ExactFile]:
-        """The files it writes, of which those in the run directory are part of what a checkpoint promises."""
+        """The exact files that it writes; checkpoints cover those in the run directory."""
         return ()
 
     def on_start(self, trainer: Run) -> None:
-        """Before the first step of this call of `learn`, also after a resume."""
+        """Called before the first step of each call of `learn`, also when a run is resumed."""
 
     def on_step(self, trainer: Run) -> None:
-        """After the environments made one step each and the transitions were stored."""
+        """Called after each environment took one step and the transitions were stored."""
 
     def next_step(self, step: int) -> int:
         """The step from which on `on_step` has something to do again, after this one; it may be called before.
@@ -146,16 +146,16 @@ class Observer(Generic[Run]):
         return step + 1 if type(self).on_step is not Observer.on_step else sys.maxsize
 
     def on_episode(self, trainer: Run, episode: Episode) -> None:
-        """After an episode ended, before `on_step` of the same step."""
+        """Called after an episode ended, before `on_step` of the same step."""
 
     def on_event(self, trainer: Run, event: Event) -> None:
-        """After something periodic happened: a target update, a generation, a new trial, an evaluation."""
+        """Called after an event: a target update, a generation, a new trial, or an evaluation."""
 
     def on_last_step(self, trainer: Run) -> None:
-        """After the last step, before the updates that are due for it."""
+        """Called after the last step, before the updates that are due for it."""
 
     def on_finish(self, trainer: Run) -> None:
-        """After the last step, when all updates that were due have been made."""
+        """Called after the last step and all updates that were due."""
 
     def on_close(self, trainer: Run) -> None:
-        """In every case when `learn` is left, also after an error."""
+        """Called whenever `learn` ends, also after an error."""

@@ -1,4 +1,4 @@
-"""The only environment loop: it asks the agent what is due, does it, steps the environments and tells the observers."""
+"""The only training loop: it performs the agent's planned operations, steps the environments, notifies observers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from adaqn.training.observers import RECENT, Episode, Observer
 
 
 class Trainer:
-    """All that a run is: the agent's state, the replay buffer, the generators, the environments and the clock."""
+    """The complete state of a run: agent state, replay buffer, random generators, environments and clock."""
 
     def __init__(
         self,
@@ -49,27 +49,27 @@ class Trainer:
         for_weights, *others = np.random.SeedSequence(seed).spawn(4)
         self._agent_rng, self._environment_rng, self._replay_rng = map(np.random.default_rng, others)
         self._weights_seed = int(for_weights.generate_state(1)[0])
-        self._state: Any = None  # made when it is first asked for, if none was loaded before
+        self._state: Any = None  # created at first access, unless one was loaded before
         self.clock = Clock()
-        self.horizons: tuple[tuple[int, int], ...] = ()  # (step, horizon from there on), if it is not one for all
+        self.horizons: tuple[tuple[int, int], ...] = ()  # (step, horizon from that step on); empty: the clock's
         self.updates = 0
         self.episodes = 0
         self.recent_episodes: deque[Episode] = deque(maxlen=RECENT)
         self.stop_reason: str | None = None
         self.interrupted = False
-        self.running = False  # `run` is going on
+        self.running = False  # inside `run`
         self.transitions: Transitions | None = None  # of the last step
         self.logger = Logger()
         self._ended = np.zeros(environments.count, bool)
         self._started = False  # the environments have been reset
-        self._observers: tuple[Observer[Trainer], ...] = ()  # of the call of `run` that is under way
-        self._wake = 0  # the step at which the first of them wants to be told
-        self.pending: tuple[Operation, ...] = ()  # what an interruption left undone of what was due for this step
-        self.postponed: set[str] = set()  # what observers left undone for this step because of an interruption
+        self._observers: tuple[Observer[Trainer], ...] = ()  # of the current call of `run`
+        self._wake = 0  # the first step at which one of them needs to be called
+        self.pending: tuple[Operation, ...] = ()  # operations due at this step that an interruption left undone
+        self.postponed: set[str] = set()  # tasks that observers postponed at this step because of an interruption
 
     @property
     def state(self) -> Any:
-        """All that learning changes."""
+        """The agent's state: everything that learning changes."""
         if self._state is None:
             self._state = self.agent.init(self._weights_seed)
         return self._state
@@ -89,13 +89,13 @@ class Trainer:
         self._drawn_as_rows = isinstance(replay, VectorReplay) and replay.layout == self._rows
 
     def enter(self, environments: Environments, replay: Replay) -> None:
-        """Train in these environments from now on, with new episodes and an empty replay buffer."""
+        """Continue training in these environments, with new episodes and this empty replay buffer."""
         self.environments, self.replay = environments, replay
         self._ended = np.zeros(environments.count, bool)
         self.give_up_episodes()
 
     def begin(self, horizon: int) -> None:
-        """Count a new run from step 0, in new episodes; what was learned and stored so far stays."""
+        """Start a new run at step 0 with new episodes; the agent's state and the replay buffer are kept."""
         self.clock = Clock(horizon=horizon)
         self.updates = 0
         self.episodes = 0
@@ -105,7 +105,7 @@ class Trainer:
         self.postponed.clear()
 
     def leave_run(self) -> None:
-        """Go on from here as another run, with an empty replay buffer and new episodes; drop pending operations."""
+        """Continue as a different run, with an empty replay buffer and new episodes; pending operations are dropped."""
         self.clock = self.clock._replace(settled=self.clock.step, replay_start=self.clock.step)
         self.pending = ()
         self.postponed.clear()
@@ -113,54 +113,54 @@ class Trainer:
         self._started = False
 
     def give_up_episodes(self) -> None:
-        """Begin with new episodes the next time, because somebody else plays in the environments."""
+        """Abandon the current episodes; the next call of `run` starts new ones."""
         self._started = False
 
     def lend(self) -> gymnasium.Env:
-        """The first environment, for others to look at, or to play in between two calls of `run`."""
+        """The first environment, for users to inspect, or to step between two calls of `run`."""
         return LentEnvironment(self, self.environments.envs[0])
 
     def set_environments(self, environments: Environments) -> None:
-        """Go on in other environments with equal spaces, in new episodes."""
+        """Continue in other environments with equal spaces, in new episodes."""
         if self.running:
-            raise UserError("the environment cannot be changed while training goes on")
+            raise UserError("the environment cannot be changed during training")
         self.environments = environments
         self.give_up_episodes()
 
     def set_replay(self, replay: Replay, transitions: int) -> None:
-        """Go on with another replay buffer, whose transitions count as if they had been collected here."""
+        """Continue with another replay buffer, whose transitions count as collected by this run."""
         if self.running:
-            raise UserError("the replay buffer cannot be changed while training goes on")
+            raise UserError("the replay buffer cannot be changed during training")
         self.replay = replay
         self.clock = self.clock._replace(replay_start=max(0, self.clock.replay_start - transitions))
 
     def report(self) -> Report:
-        """The members as they stand, and scalars for the logs."""
+        """The current members, and scalars for the logs."""
         return self.agent.report(self.state, self.clock)
 
     def policy_return(self, recent: Sequence[float]) -> float | None:
-        """The return that the learned policy may be expected to get, None as long as nothing is known about it.
+        """An estimate of the learned policy's return; None if there is no data yet.
 
-        The returns of recent training episodes tell it, unless the algorithm measures its policy itself.
+        It is the mean return of recent training episodes, unless the algorithm measures its policy itself.
         """
         if self.traits.measures_policy:
             return self.report().policy_return
         return float(np.mean(recent)) if recent else None
 
     def stop(self, reason: str) -> None:
-        """End the run after the current step, as if it were its last."""
+        """End the run after the current step, as if it were the last one."""
         self.stop_reason = reason
 
     def interrupt(self, reason: str) -> None:
-        """Leave the loop after the current operation; the run is not over, and goes on exactly where it was."""
+        """Leave the loop after the current operation; the run is not finished, and resumes exactly from there."""
         self.stop_reason = reason
         self.interrupted = True
 
     def run(self, until: int, observers: Sequence[Observer[Trainer]] = ()) -> None:
-        """Go on until this many environment steps have been taken, or somebody asked to stop or interrupted.
+        """Train until this many environment steps have been taken, or until a stop or an interruption.
 
-        An interrupted run keeps what is due for its last step undone, or what is left of it: the last update and the
-        next action are one program, and doing them apart could differ in the last bit.
+        An interrupted run does not complete the operations due at its last step: the last update and the next action
+        are one compiled program, and separate programs could differ in the last bit.
         """
         self.stop_reason = None
         self.interrupted = False
@@ -183,7 +183,7 @@ class Trainer:
         finally:
             self.running = False
             self._observers = ()
-            with contextlib.ExitStack() as closing:  # all of them, also if one raises
+            with contextlib.ExitStack() as closing:  # calls every `on_close`, even if one raises
                 for observer in reversed(observers):
                     closing.callback(observer.on_close, self)
 
@@ -195,14 +195,14 @@ class Trainer:
                 observer.on_finish(self)
 
     def tell(self, event: Event) -> None:
-        """Tell all observers of the run about an event that one of them caused, such as an evaluation."""
+        """Notify all observers of an event that one of them caused, such as an evaluation."""
         for observer in self._observers:
             observer.on_event(self, event)
 
     def _settle(self, observers: Sequence[Observer[Trainer]], act: bool) -> np.ndarray | None:
-        """Do all that is due up to the current step, and choose the next actions; None if interrupted on the way.
+        """Perform all operations due at the current step, and choose the next actions; None if interrupted meanwhile.
 
-        The last update and the choice of actions are one dispatch where nothing comes between them.
+        If the last operation is an update, it and the choice of actions are one dispatch.
         """
         agent, clock = self.agent, self.clock
         for start, horizon in self.horizons:
@@ -235,7 +235,7 @@ class Trainer:
         return np.zeros(0) if actions is None else actions
 
     def _tell(self, events: Sequence[Event], observers: Sequence[Observer[Trainer]]) -> None:
-        """Tell what an operation did; a trial begins in new episodes."""
+        """Notify the observers of an operation's events; a trial begins with new episodes."""
         for event in events:
             if isinstance(event, Failure):
                 raise event.error
@@ -282,7 +282,7 @@ class Trainer:
         try:
             transitions = environments.step(actions, self._environment_rng)
         except EnvironmentFault:
-            self._started = False  # whoever goes on from here begins with new episodes
+            self._started = False  # if training continues, it starts new episodes
             raise
         self.transitions = transitions
         self.replay.add(transitions)
@@ -303,7 +303,7 @@ class Trainer:
             self._wake = min((observer.next_step(self.clock.step) for observer in observers), default=sys.maxsize)
 
     def snapshot(self) -> Snapshot:
-        """All of the run except the replay buffer, whose rows are kept apart."""
+        """The state of the run except the replay buffer, whose rows are saved separately."""
         agent_arrays, agent_meta = self.agent.to_arrays(self.state)
         arrays = {f"agent/{name}": array for name, array in agent_arrays.items()}
         arrays["environments/observations"] = np.array(self.environments.observations)
@@ -326,7 +326,7 @@ class Trainer:
         return Snapshot(arrays, meta)
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Stand where the run stood when `snapshot` was called; the replay buffer is restored before, by the caller."""
+        """Restore the run from a snapshot; the caller must restore the replay buffer first."""
         arrays, meta = snapshot
         self.restore_agent(snapshot)
         with reading_saved("the checkpoint"):
@@ -343,7 +343,7 @@ class Trainer:
         self._started = True
 
     def restore_agent(self, snapshot: Snapshot) -> None:
-        """Have the agent, the clock and the generators of the run, without its place in the environments."""
+        """Restore the agent, the clock and the generators of the run, but not the position in the environments."""
         arrays, meta = snapshot
         prefix = "agent/"
         agent_arrays = {name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)}

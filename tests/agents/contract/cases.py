@@ -1,7 +1,7 @@
-"""A tiny agent and a tiny run of every registered algorithm, made from its registry entry alone.
+"""A tiny agent and a tiny run of every registered algorithm, built from its registry entry alone.
 
-Nothing here names an algorithm: actions are of the kind that its agent accepts, its members are its own with small
-networks, and settings are made small by the names of their fields.
+Nothing here names an algorithm: the action space is one that its agent accepts, its members are the defaults with small
+networks, and settings are made small by field name.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from adaqn.space import SearchSpace
 ENVIRONMENT = "Contract/Walk-v0"
 STEPS = 66
 ACTIVATION = "tanh"  # so few units of another kind may all die
-WIDTHS = (8, 6, 8)  # of the members' networks: two groups, of which one has a member between those of the other
+WIDTHS = (8, 6, 8)  # widths of the members' networks: two groups with interleaved members
 N_ENVS = 2
 
-# The ring is written over, all that is due comes due several times, and several operations are due at once. Compiled
-# functions depend on the batch, on τ and on the entropy's coefficient, so these are such that one can learn with them.
+# The ring buffer wraps around, every kind of operation is due several times, and several are due at once. Compiled
+# functions depend on the batch, on τ and on the entropy coefficient, so these have values that also allow learning.
 SMALL: dict[str, Any] = {
     "gamma": 0.8,
     "learning_starts": 8,
@@ -69,7 +69,7 @@ SHAPE = (1,)
 
 
 class Walk(gymnasium.Env[np.ndarray, Any]):
-    """A noisy walk away from 0, which ends at a distance of 1, or after nine steps. Its spaces are those of a probe."""
+    """A noisy walk away from 0, which ends at a distance of 1, or after nine steps. Its spaces equal a probe's."""
 
     observation_space = spaces.Box(-1.0, 1.0, SHAPE, np.float32)
 
@@ -101,7 +101,7 @@ if ENVIRONMENT not in gymnasium.registry:
 
 @dataclass(frozen=True)
 class Case:
-    """An algorithm as it is, a search over another base, or one that can move through a space and does so."""
+    """An algorithm by default, a search with another base, or an algorithm with an optional search space."""
 
     name: str
     base: str | None = None
@@ -116,7 +116,7 @@ class Case:
 
     @property
     def in_space(self) -> bool:
-        """Whether it is given a space."""
+        """Whether the case has a search space."""
         return self.moves or self.entry.space == "required"
 
     @property
@@ -126,32 +126,32 @@ class Case:
 
     @property
     def ensemble(self) -> bool:
-        """Whether it trains members that can differ."""
+        """Whether its members can differ."""
         return not self.tries and self.entry.copies is None
 
     @property
     def continuous(self) -> bool:
-        """The kind of actions that it accepts."""
+        """The kind of action space that it accepts."""
         return _is_continuous(self)
 
     @property
     def size(self) -> int:
-        """How many members it is given."""
+        """The number of members of the case."""
         return self.entry.copies or max(3, self.entry.least)
 
     def small(self, changes: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Settings for a tiny run: those that it has of all that can be made small."""
+        """Settings for a tiny run: all fields of the algorithm that can be made small."""
         names = {item.name: item.default for item in dataclasses.fields(self.entry.settings)}
         wanted = {**SMALL, **OF_GENERATIONS, **(changes or {})}
         without = () if self.in_space else EVOLUTION_NAMES
         given = {name: value for name, value in wanted.items() if name in names and name not in without}
         known = {*SMALL, *OF_GENERATIONS, *given}
-        # A count that nothing is known of, and that is as large as those of real runs.
+        # An unknown count with a default as large as in real runs.
         unknown = {n: 12 for n, d in names.items() if n not in known and type(d) is int and d > 100}
         return {**given, **unknown, **self.entry.overrides}
 
     def members(self, **changes: Any) -> tuple[Hyperparameters, ...]:
-        """Its own members with small networks and these changes; none where they are drawn from a space."""
+        """The default members with small networks and these changes; none if they are sampled from a space."""
         if self.in_space:
             return ()
         own = self.entry.members(SHAPE)
@@ -165,7 +165,7 @@ class Case:
         return SearchSpace.from_dict({**SPACE, **(changes or {})}) if self.in_space else None
 
     def model(self, **given: Any) -> Model:
-        """A tiny agent in the walk, in several if it can be; `given` are arguments of the model, or settings."""
+        """A tiny agent in the walk, with several environments if supported; `given`: model arguments or settings."""
         settings = self.small({n: v for n, v in given.items() if n not in _ARGUMENTS})
         arguments: dict[str, Any] = {
             "env": ENVIRONMENT,
@@ -193,7 +193,7 @@ _ACTIONS = {"continuous": spaces.Box(-1.0, 1.0, (1,)), "discrete": spaces.Discre
 
 
 def _accepts(case: Case, actions: gymnasium.Space[Any]) -> bool:
-    """Whether an agent for such actions can be made."""
+    """Whether an agent can be created for this action space."""
     entry, settings = case.entry, case.entry.configure(case.small())
     given = Population(case.members(), case.space())
     population = entry.population(given, settings, 0, lambda: SHAPE)
@@ -207,13 +207,13 @@ def _accepts(case: Case, actions: gymnasium.Space[Any]) -> bool:
 
 @cache
 def cases() -> tuple[Case, ...]:
-    """Every algorithm that is registered, those of other packages included."""
+    """Every registered algorithm, including those of other packages."""
     return tuple(Case(name) for name in algorithm_names())
 
 
 @cache
 def variants() -> tuple[Case, ...]:
-    """Searches over the other bases, and algorithms in a space that they can do without."""
+    """Searches with other bases, and algorithms with an optional search space."""
     entries = [case.entry for case in cases()]
     named = list(zip(cases(), entries, strict=True))
     searches = [Case(case.name, base) for case, entry in named if entry.over for base in base_names()]
@@ -224,6 +224,6 @@ def variants() -> tuple[Case, ...]:
 
 
 def every(*, more: bool = True) -> list[Any]:
-    """The cases as parameters of a test; the variants among them are thorough ones."""
+    """The cases as parameters of a test; variants are marked thorough."""
     thorough = [pytest.param(case, marks=pytest.mark.thorough, id=str(case)) for case in variants() if more]
     return [*(pytest.param(case, id=str(case)) for case in cases()), *thorough]

@@ -1,4 +1,4 @@
-"""The whole runs that the contract compares with, each made once."""
+"""Uninterrupted reference runs of the contract suite, each computed once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Whole = Callable[[Case], WholeRun]
 
 @pytest.fixture(scope="session")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Whole:
-    """The run of a case that nothing disturbed."""
+    """The uninterrupted run of a case."""
 
     @cache
     def of(case: Case) -> WholeRun:

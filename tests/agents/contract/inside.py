@@ -1,4 +1,4 @@
-"""Where an agent keeps its ensemble of members, for what the protocol does not show: their weights and losses."""
+"""Access to the ensemble inside an agent, for what the protocol does not expose: weights and losses."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from adaqn.agents.core.ensemble_agent import AgentState, EnsembleAgent
 
 
 def ensemble_part(agent: Any, state: Any) -> tuple[EnsembleAgent[Any, Any], AgentState[Any]]:
-    """The agent and its state, or the parts of both that hold the members; of a search, those of its best trial."""
+    """The agent and state that contain the ensemble; for a search, those of its best trial."""
     if isinstance(agent, EnsembleAgent):
         return agent, state
     agents = [part for part in vars(agent).values() if isinstance(part, EnsembleAgent)]

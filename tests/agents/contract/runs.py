@@ -1,4 +1,4 @@
-"""Tiny runs that are written down: what they did, the files they wrote, and the state they ended with."""
+"""Recorded tiny runs: their actions and events, the files they wrote, and their final state."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from tests.agents.contract.cases import STEPS, Case
 
 
 class Diary(BaseCallback):
-    """Writes down the actions, the events, and one moment for every operation and for every step.
+    """Records the actions, the events, and one moment for every operation and every step.
 
-    Handed from one part of a run to the next, it goes on where it was. It interrupts the run at the given moments:
-    after the operation that is under way, or after the step.
+    It can be passed on to a resumed run, and then continues. It interrupts the run at the given moments: after the
+    current operation, or after the step.
     """
 
     def __init__(self, interruptions: Sequence[int] = ()) -> None:
@@ -62,7 +62,7 @@ class Diary(BaseCallback):
         self.moments.append((what, trainer.clock.step))
 
     def in_the_midst(self) -> list[int]:
-        """The moments of operations after which two others are still due, so that an interruption leaves one."""
+        """The moments of operations with two more due after them, so that an interruption leaves one pending."""
         steps = [step for _, step in self.moments]
         names = [name for name, _ in self.moments]
         return [m for m in range(len(steps) - 2) if "step" not in names[m : m + 3] and steps[m] == steps[m + 2]]
@@ -78,17 +78,17 @@ class WholeRun:
 
     @property
     def state(self) -> dict[str, Any]:
-        """All that the run is at its end, in a form that compares bit for bit."""
+        """The complete final state of the run, in a form that can be compared bit for bit."""
         return contents(self.model.trainer)
 
     @property
     def files(self) -> dict[str, bytes]:
-        """The files that are the same to the byte for the same configuration and seed, as far as it has them."""
+        """The existing files that must be byte-identical for the same configuration and seed."""
         return {name: (self.directory / name).read_bytes() for name in EXACT_FILES if (self.directory / name).exists()}
 
 
 def contents(trainer: Trainer) -> dict[str, Any]:
-    """Agent, replay buffer, generators, clock and the place in the environments, bit for bit."""
+    """Agent, replay buffer, generators, clock and the position in the environments, bit for bit."""
     snapshot, replay = trainer.snapshot(), trainer.replay
     arrays = snapshot.arrays | {f"replay/{n}": a for n, a in replay.rows(replay.oldest, replay.added).items()}
     of_arrays = {name: (array.dtype, array.shape, array.tobytes()) for name, array in arrays.items()}
@@ -96,14 +96,14 @@ def contents(trainer: Trainer) -> dict[str, Any]:
 
 
 def whole_run(case: Case, directory: Path, **given: Any) -> WholeRun:
-    """A run that nothing disturbs."""
+    """An uninterrupted run."""
     model, diary = case.model(**given), Diary()
     model.learn(STEPS, diary, run_dir=directory)
     return WholeRun(model, diary, directory)
 
 
 def interrupted_run(case: Case, directory: Path, moments: Sequence[int], **given: Any) -> tuple[WholeRun, list[bool]]:
-    """The same, interrupted at these moments and each time resumed; and whether operations were left pending."""
+    """The same run, interrupted at these moments and resumed; and whether operations were left pending."""
     diary, left = Diary(moments), []
     with contextlib.suppress(SystemExit):
         case.model(**given).learn(STEPS, diary, run_dir=directory)
@@ -117,5 +117,5 @@ def interrupted_run(case: Case, directory: Path, moments: Sequence[int], **given
 
 
 def observations(count: int = 16) -> np.ndarray:
-    """Some that the walk could show."""
+    """Some observations within the range of the walk."""
     return np.random.default_rng(7).uniform(-1.0, 1.0, (count, 1)).astype(np.float32)

@@ -1,4 +1,4 @@
-"""A member that diverges is never the target, never acts and is reported once; if all do, the run or the trial ends."""
+"""A diverged member is never the target, never acts and is reported once; if all diverge, the run or trial ends."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WILD = 1e30  # a learning rate: the first update makes parameters huge, and no o
 
 
 def members_with(case: Case, wild: Sequence[int]) -> tuple[Hyperparameters, ...]:
-    """Members of which these are wild."""
+    """Members of which these have a learning rate that makes them diverge."""
     like = Hyperparameters(hidden=WIDTHS[:1], activation=ACTIVATION, learning_rate=1e-3)
     sound = case.members() or (like,) * case.size
     return tuple(m.replace(learning_rate=WILD) if k in wild else m for k, m in enumerate(sound))
@@ -34,7 +34,7 @@ def model_of(case: Case, wild: Sequence[int], **given: Any) -> Any:
 
 
 def require_shunned(events: Sequence[Event], size: int) -> list[int]:
-    """Check that diverged members are shunned until they are replaced; all that were reported, in order."""
+    """Check that diverged members are not used until they are replaced; returns all that were reported, in order."""
     dead: set[int] = set()
     reported: list[int] = []
     for event in events:
@@ -60,7 +60,7 @@ def test_members_that_diverge_are_left_behind(case: Case, wild: list[int]) -> No
     with pytest.warns(RuntimeWarning, match="diverged and no longer takes part") as warned:
         model.learn(STEPS, diary)
     assert require_shunned(diary.events, case.size) == wild
-    # The user is told of each of them once, with the hyperparameters that it had.
+    # Each of them is reported to the user once, with its hyperparameters.
     for k, warning in zip(wild, warned, strict=True):
         assert f"member {k} diverged" in str(warning.message) and "'learning_rate': 1e+30" in str(warning.message)
     updates = [event for event in diary.events if isinstance(event, TargetUpdate)]
@@ -89,7 +89,7 @@ def test_if_all_diverge_the_run_ends_with_the_reason(case: Case, tmp_path: Path)
     if isinstance(raised.value, AllMembersDiverged):
         assert sentence.count("'learning_rate': 1e+30") == case.size
     assert not (tmp_path / "run" / "summary.json").exists()
-    # What was recorded before is still there.
+    # Earlier records are kept.
     assert list((tmp_path / "run" / "checkpoint").glob("step-*.zip"))
 
 

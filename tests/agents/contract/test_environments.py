@@ -1,4 +1,4 @@
-"""Several environments change when something is due, and not what; an algorithm that takes one only says so."""
+"""The number of environments changes when operations are due, not which; single-environment algorithms reject it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The same seed gives the same run to the byte, and so does a run that was interrupted anywhere and resumed."""
+"""The same seed gives a byte-identical run, also if it is interrupted anywhere and resumed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Whole = Callable[[Case], WholeRun]
 
 
 def assert_same(run: WholeRun, expected: WholeRun) -> None:
-    """The same in all that it did, wrote and ended with."""
+    """The runs are equal in what they did, what they wrote and their final state."""
     assert run.diary.moments == expected.diary.moments
     assert run.diary.actions == expected.diary.actions
     assert run.diary.events == expected.diary.events
@@ -61,12 +61,12 @@ def test_another_seed_gives_another_run(case: Case, whole: Whole) -> None:
         assert name not in different or not np.array_equal(arrays[name], different[name]), name
     actions: list[object] = []
     model = case.model(seed=1)
-    model.learn(30, callback=lambda trainer: actions.append(trainer.transitions.action.tolist()))
+    model.learn(30, callback=lambda trainer: actions.append(trainer.transitions.action.tolist()))  # pyright: ignore[reportOptionalMemberAccess]
     assert actions != expected.diary.actions[: len(actions)]
 
 
 def moments_of(run: WholeRun, number: int) -> list[int]:
-    """Three moments at random, in ascending order, of which the operations under way leave others undone at one."""
+    """Three random moments in ascending order; at one of them, operations are left pending."""
     draw = random.Random(f"{run.model.algo} {number}")
     moments = {draw.choice(run.diary.in_the_midst())}
     while len(moments) < 3:

@@ -1,4 +1,4 @@
-"""The order of the members changes nothing for any of them; and what a report says about them."""
+"""Permuting the members changes nothing for any of them; and what a report says about them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def some_batch(case: Case, rng: np.random.Generator) -> Batch[np.ndarray]:
 
 
 def members_of(case: Case) -> tuple[Hyperparameters, ...]:
-    """Members of which no two are equal."""
+    """Pairwise different members."""
     like = Hyperparameters(hidden=WIDTHS[:1], activation=ACTIVATION)
     given = case.members() or (like,) * case.size
     rates = [1e-2, 3e-3, 1e-3, 3e-4]
@@ -42,7 +42,7 @@ def members_of(case: Case) -> tuple[Hyperparameters, ...]:
 
 
 class Ordered:
-    """An agent whose members are those of another in the given order, with the same weights and the same target."""
+    """An agent with the permuted members of another, with the same weights and the same target."""
 
     def __init__(self, case: Case, order: list[int], seed: int = 3) -> None:
         self.case, self.order = case, order
@@ -57,7 +57,7 @@ class Ordered:
         old, new = source.ensemble_of(state.members), mine.ensemble_of(own.members)
         weights, learning = old.split(state.learning.ensemble), own.learning
         place = {k: slot for slot, k in enumerate(order)}
-        # Not the first members, so that a target which stays where it was is noticed.
+        # Not the first members, so that a target that is not permuted is detected.
         targets = [place[len(members) - 1 - k] for k in range(len(np.asarray(learning.selected.members)))]
         self.selected = learning.selected._replace(members=jnp.asarray(targets, jnp.int32))
         target = [np.asarray(old.member(state.learning.target, k)) for k in order]
@@ -68,7 +68,7 @@ class Ordered:
         }
 
     def losses(self) -> list[list[float]]:
-        """Those of two updates, in the order of the original; the second shows what the first one learned."""
+        """The losses of two updates, in the original order; the second depends on what the first one learned."""
         agent, state = self.agent, self.with_learning(self.state, **self.learning)
         losses = []
         for number in range(2):
@@ -81,7 +81,7 @@ class Ordered:
         return losses
 
     def with_learning(self, state: Any, **changes: Any) -> Any:
-        """The state with other arrays, wherever in it they are."""
+        """The state with its ensemble's arrays replaced, at any depth."""
         _, part = ensemble_part(self.agent, state)
         changed = part._replace(learning=part.learning._replace(**changes))
         if state is part:
@@ -95,8 +95,8 @@ def test_the_order_of_the_members_changes_nothing_for_any_of_them(case: Case) ->
     expected = Ordered(case, list(range(size))).losses()
     shifted = Ordered(case, [*range(1, size), 0]).losses()
     np.testing.assert_allclose(shifted, expected, rtol=1e-4)
-    # All of them differ, so that none can be taken for another; members of a space are drawn, and may be much alike.
-    for losses in [] if case.in_space else expected:
+    # All of them differ, so that none can be taken for another.
+    for losses in expected:
         assert min(abs(a - b) / max(a, b) for a, b in itertools.combinations(losses, 2)) > 1e-3
 
 
@@ -140,7 +140,7 @@ def test_shares_are_those_of_the_target_updates(case: Case, whole: Whole) -> Non
 
 
 @pytest.mark.parametrize("case", every())
-def test_rows_count_all_that_happened_since_the_last_one(case: Case, whole: Whole) -> None:
+def test_rows_summarize_the_updates_since_the_last_one(case: Case, whole: Whole) -> None:
     run, since, rows = whole(case), 0, 0
     for event in run.diary.events:
         if isinstance(event, TrialStart):

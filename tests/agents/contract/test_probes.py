@@ -19,7 +19,7 @@ GAMMA = 0.8
 STEPS = 400
 RATE = 0.02  # of learning
 # Reward 1 and the end; reward 0 and then 1; a reward for one action, of two or of all in [-1, 1].
-PROBES = ["Termination", "DelayedReward", "ActionMatters"]
+PROBES = [pytest.param("Termination", marks=pytest.mark.thorough), "DelayedReward", "ActionMatters"]
 LONG: dict[str, Any] = {
     "learning_starts": 100,
     "buffer_size": 400,
@@ -53,7 +53,7 @@ def trained(case: Case, name: str) -> Model:
 
 
 def values_of_members(case: Case, model: Model, seen: np.ndarray, done: np.ndarray) -> np.ndarray:
-    """What the members think that these actions are worth. [K, N]"""
+    """The members' values of these actions. [K, N]"""
     agent, state = ensemble_part(model.trainer.agent, model.trainer.state)
     ensemble = agent.ensemble_of(state.members)
     parameters = ensemble.parameters(state.learning.ensemble)
@@ -71,6 +71,8 @@ def test_the_policy_is_the_best_one_and_members_know_its_value(case: Case, name:
     actions = np.asarray(model.predict(seen, deterministic=True)[0])
     if name == "ActionMatters":
         best = known.probe_actions[table.argmax(axis=1)]
-        np.testing.assert_allclose(actions, best, atol=0.2)
+        # Of so few units, critics are too flat on the side of the worse actions. An actor that learns nothing stays
+        # near 0, and one that follows the wrong slope ends at -1.
+        np.testing.assert_allclose(actions, best, rtol=0.0, atol=0.2)
     for values in values_of_members(case, model, seen, actions):
         np.testing.assert_allclose(values, table.max(axis=1), rtol=0.0, atol=0.08)

@@ -1,9 +1,10 @@
-"""Whatever is wrong with a setting is told in one sentence that names it."""
+"""An invalid setting is reported in one sentence that names it."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
+import re
 from typing import Any
 
 import pytest
@@ -20,7 +21,7 @@ def fields_of(case: Case) -> list[dataclasses.Field[Any]]:
 
 
 def wrong_values(field: dataclasses.Field[Any]) -> list[Any]:
-    """What is not allowed whatever the setting is about, by the kind of its default."""
+    """Values that are invalid for every setting with this type of default."""
     if field.metadata["choices"] is not None:
         known = field.metadata["choices"]()
         return [7, math.nan, "no such name", f"{known[0]}s", [], ["no such name"], {}, object()]
@@ -48,6 +49,36 @@ def test_a_wrong_value_is_refused_in_one_sentence(case: Case) -> None:
         assert not sentence.endswith("."), sentence
 
 
+def told(field: dataclasses.Field[Any], value: Any) -> str | None:
+    """Why a value is not allowed, without the value; None if it is."""
+    try:
+        field.metadata["check"](field.name, value)
+    except UserError as error:
+        return str(error).partition(", but got")[0]
+    return None
+
+
+@pytest.mark.parametrize("case", cases(), ids=str)
+def test_the_limits_of_a_number_are_those_that_it_is_refused_with(case: Case) -> None:
+    limited = 0
+    for field in fields_of(case):
+        for far in (-1e300, 1e300):
+            limits = [float(text) for text in re.findall(r"(?:least|most|between|and) (\S+)", told(field, far) or "")]
+            if not limits:
+                continue
+            limit = min(limits) if far < 0 else max(limits)
+            whole = "whole number" in (told(field, far) or "")
+            assert field.metadata["check"](field.name, limit) == limit
+            assert told(field, limit + math.copysign(1, far) if whole else math.nextafter(limit, far)) == told(
+                field, far
+            )
+            limited += 1
+        # A number that has no lower limit at all is one that may be negative.
+        if isinstance(field.default, int | float) and not isinstance(field.default, bool):
+            assert told(field, -1e300) is not None or field.default < 0, field.name
+    assert limited >= len(dataclasses.fields(case.entry.settings)) // 2
+
+
 @pytest.mark.parametrize("case", cases(), ids=str)
 def test_the_default_is_allowed_and_explained(case: Case) -> None:
     settings = case.entry.configure({})
@@ -68,7 +99,7 @@ def test_a_setting_that_there_is_not_is_refused_with_the_nearest_one(case: Case)
             case.entry.configure({misspelt: field.default})
 
 
-@pytest.mark.parametrize("case", cases(), ids=str)
+@pytest.mark.parametrize("case", [case for case in cases() if case.entry.overrides], ids=str)
 def test_what_makes_the_algorithm_what_it_is_cannot_be_changed(case: Case) -> None:
     fields = {field.name: field for field in fields_of(case)}
     for name, value in case.entry.overrides.items():

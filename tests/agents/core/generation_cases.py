@@ -1,4 +1,4 @@
-"""Agents whose members move through a space, and children that a test chooses instead of drawing them."""
+"""Agents in a search space, and children that are chosen by a test instead of drawn."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ BOX, TWO_ACTIONS = spaces.Box(-9.0, 9.0, (1,)), spaces.Discrete(2)
 
 @dataclass(frozen=True)
 class Chosen:
-    """An evolution that a test has decided."""
+    """An evolution with predetermined children."""
 
     next_members: tuple[Descendant, ...]
 
@@ -57,7 +57,7 @@ class Chosen:
 
 @dataclass
 class Witness:
-    """An evolution that writes down by which fitness members are compared."""
+    """An evolution that records the fitness that members are compared by."""
 
     evolution: Evolution | None
     fitness: list[list[float]] = field(default_factory=list)
@@ -85,7 +85,7 @@ def agent_of(
 
 
 def with_parameters(run: State, rows: Sequence[Sequence[float]]) -> State:
-    """The run in which the members have these parameters, online and in the snapshot."""
+    """The state with these parameters of the members, online and in the snapshot."""
     online = tuple(
         group._replace(parameters=jnp.asarray([row], jnp.float32))
         for group, row in zip(run.learning.ensemble, rows, strict=True)
@@ -99,7 +99,7 @@ def with_losses(run: State, *losses: float) -> State:
 
 
 def with_record(run: State, **changed: Any) -> State:
-    """The run with other entries in the record of its members."""
+    """The state with other entries in the record of its members."""
     record = run.learning.record._replace(**changed)
     return run._replace(learning=run.learning._replace(record=record))
 
@@ -118,7 +118,7 @@ def batch_for(observations: Space[Any], rng: np.random.Generator, size: int = 8)
 
 
 def trained(agent: DQNAgent, run: State, updates: int, observations: Space[Any] = BOX, seed: int = 0) -> State:
-    """The run after some updates on random batches."""
+    """The state after some updates on random batches."""
     rng = np.random.default_rng(seed)
     for _ in range(updates):
         run = learned(agent.update(run, Operation.UPDATE, batch_for(observations, rng), Clock(), rng))
@@ -126,7 +126,7 @@ def trained(agent: DQNAgent, run: State, updates: int, observations: Space[Any] 
 
 
 def replaced(agent: DQNAgent, run: State, seed: int = 0) -> tuple[State, TargetUpdate, Generation]:
-    """One generation, and what was told of it."""
+    """The state after one generation, and its events."""
     events: tuple[Event, ...]
     run, events = agent.perform(run, Operation.GENERATION, Clock(step=20), np.random.default_rng(seed))
     update, generation = events
@@ -143,7 +143,7 @@ def targets_of(run: State) -> list[np.ndarray]:
 
 
 def bytes_of(tree: Any) -> list[bytes]:
-    """All arrays of a tree; random keys too."""
+    """All arrays of a tree, including random keys."""
     leaves = jax.tree.leaves(tree)
     keys = [jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) for leaf in leaves]
     data = [jax.random.key_data(leaf) if key else leaf for leaf, key in zip(leaves, keys, strict=True)]
@@ -151,6 +151,6 @@ def bytes_of(tree: Any) -> list[bytes]:
 
 
 def pointers_of(tree: Any) -> list[int]:
-    """Where the arrays of a tree lie in memory."""
+    """The memory addresses of the arrays of a tree."""
     leaves = [leaf for leaf in jax.tree.leaves(tree) if not jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)]
     return [leaf.unsafe_buffer_pointer() for leaf in leaves]

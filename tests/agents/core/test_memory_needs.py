@@ -1,4 +1,4 @@
-"""What learning needs memory for, against numbers worked out by hand."""
+"""Memory needs of learning, against numbers worked out by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A space with nowhere to go, or with networks that cannot be built for the observations, is refused before a run."""
+"""A space with a single point, or with networks that are impossible for the observations, is rejected before a run."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CLASSES = [AdaDQN, SEARL, RandomSearch, DEHB]
 
 
 def images_space(layers: int, kernel: int, stride: int, padding: str = "valid") -> SearchSpace:
-    """Convolutions up to so many, so large and with such a stride."""
+    """A space with up to this many convolutions, kernel size and stride."""
     convolutions = {"layers": [1, layers], "channels": [1, 2], "kernel": [1, kernel], "stride": [1, stride]}
     return SearchSpace.from_dict(POINT | {"convolutions": convolutions, "fixed": {"padding": padding}})
 
@@ -47,7 +47,7 @@ def require_room(space: SearchSpace, shape: tuple[int, ...], algo: str = "adadqn
 
 @pytest.mark.parametrize("algo", WITH_SPACES)
 def test_a_space_of_one_point_is_refused(algo: str) -> None:
-    with pytest.raises(UserError, match="has one value only for everything, so there is nothing to search"):
+    with pytest.raises(UserError, match="has only one value for every hyperparameter, so there is nothing to search"):
         require_room(SearchSpace.from_dict(POINT), (4,), algo)
     require_room(SearchSpace.from_dict(POINT | {"loss": ["l2", "huber"]}), (4,), algo)
     assert {"adadqn", "searl", "random-search", "dehb", "adasac"} <= set(WITH_SPACES)
@@ -62,12 +62,12 @@ def test_a_space_of_one_point_is_refused_before_there_is_a_run(
     flags = ["--algo", algo, "--env", "CartPole-v1", "--steps", "50000", "--space", str(space)]
     assert main(["train", *flags, "--run-dir", str(run_dir)]) == 1
     (line,) = capsys.readouterr().err.splitlines()
-    assert "has one value only for everything" in line
+    assert "has only one value for every hyperparameter" in line
     assert not run_dir.exists()
 
 
 def fits(sides: tuple[int, ...], layers: tuple[tuple[int, int], ...]) -> bool:
-    """Whether kernels with these strides can go over an image without padding, one after the other."""
+    """Whether a sequence of convolutions with these kernels and strides fits an image without padding."""
     for kernel, stride in layers:
         if kernel > min(sides):
             return False
@@ -96,14 +96,14 @@ def test_without_padding_a_space_is_refused_just_where_one_of_its_networks_is_no
 
 
 @pytest.mark.parametrize("kind", CLASSES)
-def test_images_that_are_too_small_are_told_to_all_who_search(kind: Any) -> None:
+def test_images_that_are_too_small_are_an_error_in_every_search(kind: Any) -> None:
     # 8 x 8 become 3 x 3 and then 1 x 1, which is too small for a third kernel.
     with pytest.raises(UserError) as error:
         kind(image_env(8), space=images_space(layers=3, kernel=3, stride=2))
     assert str(error.value) == (
-        "the space has convolutions that are not possible for these observations, such as 3 of the largest kernel and "
-        "stride: a convolution with padding 'valid' needs an image of at least its kernel, 3 x 3, but the one that "
-        "reaches it is 1 x 1; narrow the space, or take padding 'same'"
+        "the space has convolutions that are impossible for these observations, such as 3 with the largest kernel and "
+        "stride: a convolution with padding 'valid' needs an image of at least its kernel, 3 x 3, but its input is "
+        "1 x 1; narrow the space, or use padding 'same'"
     )
     for space in (
         images_space(layers=2, kernel=3, stride=2),
@@ -117,11 +117,11 @@ def test_a_member_without_padding_hands_it_down() -> None:
     same = images_space(layers=3, kernel=3, stride=2, padding="same")
     member = Hyperparameters(hidden=(4,), loss="l2", learning_rate=1e-3, convolutions=(Convolution(2, 3, 2),))
     require_room(same, (8, 8, 2), members=(member,))
-    with pytest.raises(UserError, match="narrow the space, or take padding 'same'"):
+    with pytest.raises(UserError, match="narrow the space, or use padding 'same'"):
         require_room(same, (8, 8, 2), members=(member, member.replace(padding="valid")))
 
 
-def test_images_that_are_too_small_are_told_before_there_is_a_run(
+def test_images_that_are_too_small_are_an_error_before_a_run_starts(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     space, run_dir = tmp_path / "space.yaml", tmp_path / "run"
@@ -129,5 +129,5 @@ def test_images_that_are_too_small_are_told_before_there_is_a_run(
     flags = ["--env", "MinAtar/Breakout", "--steps", "50000", "--space", str(space), "--run-dir", str(run_dir)]
     assert main(["train", "--algo", "adadqn", *flags]) == 1
     (line,) = capsys.readouterr().err.splitlines()
-    assert "needs an image of at least its kernel, 8 x 8, but the one that reaches it is 1 x 1" in line
+    assert "needs an image of at least its kernel, 8 x 8, but its input is 1 x 1" in line
     assert not run_dir.exists()

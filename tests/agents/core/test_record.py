@@ -1,4 +1,4 @@
-"""The record of the members against numbers worked out by hand: losses, choices, divergence, and what children get."""
+"""The record of the members against numbers worked out by hand: losses, choices, divergence and inheritance."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def values(record: MemberRecord) -> dict[str, Any]:
 
 
 def changes(before: MemberRecord, after: MemberRecord) -> dict[str, Any]:
-    """The entries that are not what they were."""
+    """The entries that have changed."""
     return {name: value for name, value in values(after).items() if value != values(before)[name]}
 
 
@@ -97,7 +97,7 @@ def test_only_living_candidates_are_chosen() -> None:
     candidates = jnp.asarray([True, False, True])
     after, selected = record.select(target_rule("lowest"), UNIFORMS, candidates, 1)
     assert selected.members.tolist() == [2]
-    # One that is no candidate is compared all the same.
+    # A member that is not a candidate still gets a compared loss.
     assert after.compared_loss.tolist() == [math.inf, 1.0, 2.0]
 
 
@@ -166,7 +166,7 @@ def test_survivors_keep_everything_whoever_has_children() -> None:
     }  # fmt: skip
 
 
-def test_who_is_in_a_list() -> None:
+def test_which_members_are_in_an_array_of_indices() -> None:
     assert among(jnp.asarray([2, 0, 2]), 4).tolist() == [True, False, True, False]
     assert among(jnp.asarray([-1, 1]), 3).tolist() == [False, True, False]
 

@@ -1,4 +1,4 @@
-"""The targets that critics learn from, against numbers worked out by hand."""
+"""Learning targets of the critics against numbers worked out by hand."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_the_target_of_a_mixture_is_the_weighted_mean_of_all() -> None:
 
 
 @pytest.mark.parametrize("broken", [math.nan, math.inf, 1e30])
-def test_values_that_cannot_be_learned_from_are_told_and_weigh_nothing_without_weight(broken: float) -> None:
+def test_unusable_values_are_reported_and_ignored_with_weight_0(broken: float) -> None:
     ensemble, parameters = critics([*CRITICS[:3], [broken, broken]])
     pair = selection([0, 3], [0.5, 0.5])
     assert critic_target(ensemble, parameters, pair, INPUTS, mixture=False)[1].tolist() == [False] * 3 + [True]
@@ -116,5 +116,5 @@ def test_a_weighted_mean_goes_by_the_members_that_the_weights_are_for() -> None:
     values = jnp.asarray([[1.0, 2.0], [10.0, 20.0], [100.0, math.nan]])
     assert weighted_mean(values, selection([1, 0], [0.75, 0.25])).tolist() == [7.75, 15.5]
     assert weighted_mean(values, selection([1, 0, 2], [0.75, 0.25, 0.0])).tolist() == [7.75, 15.5]
-    # A member that stands for another one has its weight.
+    # A member that replaces another one in the pair has its weight.
     assert weighted_mean(values, selection([0, 0, 1], [0.5, 0.25, 0.25])).tolist() == [3.25, 6.5]

@@ -1,4 +1,4 @@
-"""A DQN in NumPy and double precision that shares no code with ours: ReLUs, Adam, and a target copied now and then."""
+"""An independent DQN in NumPy and double precision, sharing no code with ours: ReLU, Adam and a copied target."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def huber_slope(error: np.ndarray) -> np.ndarray:
 
 
 class PlainDQN:
-    """One network with layers of these sizes, inputs and outputs included, from the parameters given as one vector."""
+    """A network with layers of these sizes (including inputs and outputs), from a flat parameter vector."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class PlainDQN:
     def update(
         self, x: np.ndarray, action: np.ndarray, reward: np.ndarray, following: np.ndarray, terminated: np.ndarray
     ) -> float:
-        """One step of Adam on the mean of the loss; gives the mean of ½ (Q - y)², by which members are compared."""
+        """One step of Adam on the mean loss; returns the mean of ½ (Q - y)², by which members are compared."""
         next_value = self._forward(self.target, following)[-1].max(axis=1)
         y = reward + self.gamma * (1.0 - terminated) * next_value
         *inputs, q = self._forward(self.layers, x)

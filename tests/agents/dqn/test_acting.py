@@ -1,4 +1,4 @@
-"""Who acts, and how: behaviour members, exploration, and the policy that is left after training."""
+"""Acting: behaviour members, exploration, and the learned policy."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CLOCK = Clock(step=10, settled=10, horizon=1000)
 
 
 def agent_with(epsilon: float, behaviour_epsilon: float) -> DQNAgent:
-    """An agent of three members and four actions, with fixed probabilities of exploring."""
+    """An agent with three members and four actions, with constant exploration probabilities."""
     values: dict[str, Any] = {
         "exploration_initial_eps": epsilon,
         "exploration_final_eps": epsilon,
@@ -34,7 +34,7 @@ def agent_with(epsilon: float, behaviour_epsilon: float) -> DQNAgent:
 
 
 def started(agent: DQNAgent, target: int) -> State:
-    """A run whose members always prefer action 1, 2 and 3, and whose target member is this one."""
+    """A state whose three members always prefer actions 1, 2 and 3, with this target member."""
     run = agent.init(0)
     (group,) = run.learning.ensemble
     biases = jnp.concatenate([jnp.zeros((3, 5)), jnp.eye(3)], axis=1)  # [w_0 .. w_3, b_0 .. b_3]
@@ -87,7 +87,7 @@ def test_one_environment_is_acted_in_the_same_way() -> None:
     assert_frequencies(np.asarray(run.learning.record.acted) / draws, [0.2, 0.6, 0.2], draws)
 
 
-def test_what_acted_is_told_at_the_target_update_and_counted_anew() -> None:
+def test_actions_are_reported_at_the_target_update_and_reset() -> None:
     agent = agent_with(epsilon=0.0, behaviour_epsilon=0.0)
     run, rng = started(agent, target=2), np.random.default_rng(0)
     for n in (5, 2):

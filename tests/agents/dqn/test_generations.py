@@ -1,4 +1,4 @@
-"""AdaDQN in a space: what happens at a generation, in which order, and what children have of their parents."""
+"""AdaDQN in a search space: the steps of a generation and their order, and what children inherit."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ STAYS = tuple(Descendant(member, slot, None) for slot, member in enumerate(MIXED
 
 
 def with_children(agent: DQNAgent, **of_slots: tuple[Hyperparameters, int]) -> DQNAgent:
-    """The agent in whose next generation all stay but the members of these slots (`slot_2=(what, parent)`)."""
+    """An agent whose next generation replaces only the members of these slots (`slot_2=(what, parent)`)."""
     following = list(STAYS)
     for name, (member, parent) in of_slots.items():
         following[int(name.removeprefix("slot_"))] = Descendant(member, parent, "chosen")
@@ -121,7 +121,7 @@ def test_three_members_by_hand() -> None:
 
 
 @pytest.mark.parametrize("selection", ["highest", "random"])
-def test_the_target_is_chosen_among_those_who_stay(selection: str) -> None:
+def test_the_target_is_chosen_among_the_survivors(selection: str) -> None:
     agent = agent_of([HALF] * 5, selection=selection)
     start = with_losses(agent.init(0), 3.0, 1.0, 5.0, 2.0, 4.0)
     gone = 0
@@ -256,7 +256,7 @@ def test_reset_weights_keeps_nothing_of_the_parent() -> None:
         assert after[slot].tobytes() == before[slot].tobytes()
 
 
-def test_the_snapshot_is_renewed_and_nobody_shares_memory() -> None:
+def test_the_snapshot_is_updated_and_shares_no_memory() -> None:
     agent = with_children(mixed(), slot_1=(MIXED[0].replace(learning_rate=0.5), 0), slot_2=(grown(MIXED[0], (4,)), 0))
     run = trained(agent, agent.init(0), updates=3)
     run, _, _ = replaced(agent, run)
@@ -289,7 +289,7 @@ def test_the_diverged_go_first_however_small_their_loss(found: str) -> None:
     assert [row.tolist() for row in online_of(run)] == [DOWN] * 3
 
 
-def test_with_truncation_all_who_diverged_are_replaced() -> None:
+def test_with_truncation_all_diverged_members_are_replaced() -> None:
     agent = agent_of([HALF] * 5, exploit="truncation")
     run = with_parameters(agent.init(0), [BROKEN, STEEP, BROKEN, DOWN, FLAT])
     run, update, generation = replaced(agent, with_losses(run, 0.0, 3.0, 0.0, 1.0, 2.0))
@@ -319,7 +319,7 @@ def test_in_several_environments_a_member_found_diverged_as_it_acts_leaves_no_ac
         assert set(actions.tolist()) <= {0, 1}
         found += bool(run.learning.record.diverged[1])
         assert run.learning.record.acted[1] == 0
-        assert int(run.learning.record.acted.sum()) == 3  # one for each environment, however often it was drawn
+        assert int(run.learning.record.acted.sum()) == 3  # one action per environment, even if members were drawn again
     assert 10 < found < 40
 
 
@@ -327,7 +327,7 @@ def test_in_several_environments_a_member_found_diverged_as_it_acts_leaves_no_ac
 
 
 def lived(agent: DQNAgent, run: State, seed: int, steps: int) -> tuple[State, list[Any]]:
-    """A life with a generation every fourth step, and all that was seen of it."""
+    """A run with a generation every fourth step, and everything that it returned."""
     rng = np.random.default_rng(seed)
     seen: list[Any] = []
     for step in range(1, steps + 1):

@@ -1,4 +1,4 @@
-"""AdaDQN with one member is DQN: it follows, update by update, a plain one in NumPy that shares no code with it."""
+"""AdaDQN with one member is DQN: it matches, update by update, an independent NumPy implementation."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ GAMMA, RATE, INTERVAL, UPDATES, BATCH = 0.97, 1e-3, 25, 300, 32
 
 
 def cart_pole_replay(steps: int) -> VectorReplay:
-    """What a random player sees of CartPole."""
+    """Transitions of a random policy in CartPole."""
     env = gymnasium.make("CartPole-v1")
     replay = VectorReplay(steps, n_envs=1, observation_shape=(4,), action_shape=(), action_dtype=np.int32)
     rng = np.random.default_rng(0)

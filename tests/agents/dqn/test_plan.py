@@ -1,4 +1,4 @@
-"""When DQN updates, when it renews its target, and how its exploration decays."""
+"""When DQN updates its members and its target, and how its exploration decays."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def agent_with(**values: Any) -> DQNAgent:
 
 
 def plan(agent: DQNAgent, settled: int, step: int, n_envs: int = 1) -> str:
-    """What is due in (settled, step], as letters."""
+    """The operations due in (settled, step], as letters."""
     due = agent.plan(None, Clock(step, settled, 1000), np.zeros(n_envs, bool))  # type: ignore[arg-type]
     return "".join(LETTERS[operation] for operation in due)
 
 
 def plans(steps: int, stride: int = 1, **values: Any) -> list[str]:
-    """What is due after each step of `stride` environments."""
+    """The operations due after each step of `stride` environments."""
     agent = agent_with(**values)
     return [plan(agent, step, step + stride, stride) for step in range(0, steps, stride)]
 

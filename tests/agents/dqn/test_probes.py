@@ -1,4 +1,4 @@
-"""DQN learns the probe environments to their exact values; each that fails points to one kind of bug."""
+"""DQN learns the exact values of the probe environments; each failure points to one kind of bug."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NAMES = [probe.__name__ for probe in PROBES]
 
 
 def learned(name: str, members: tuple[Hyperparameters, ...], n_envs: int = 1, **settings: Any) -> np.ndarray:
-    """The values of all members for all that can be seen and done, after a short training. [K, N, A]"""
+    """The values of all members for all observations and actions, after a short training. [K, N, A]"""
     environments = Environments.make(f"Probe/{name}-v0", n_envs, {})
     values: dict[str, Any] = {
         "gamma": GAMMA,

@@ -1,4 +1,4 @@
-"""The state of DQN as named arrays and JSON: what comes back goes on to the bit."""
+"""The state of DQN as named arrays and JSON: a restored state continues bit for bit."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def agent_of(members: tuple[Hyperparameters, ...]) -> DQNAgent:
 
 
 def lived(agent: DQNAgent, run: State, rng: np.random.Generator, rounds: int) -> tuple[State, list[Any]]:
-    """Some updates, actions and target updates, and all that was seen of them."""
+    """Some updates, actions and target updates, and everything that they returned."""
     seen: list[Any] = []
     for step in range(rounds):
         x, following = rng.standard_normal((2, 8, 2)).astype(np.float32)
@@ -54,12 +54,12 @@ def test_a_mixed_ensemble_goes_on_to_the_bit() -> None:
     agent = agent_of(MIXED)
     run, _ = lived(agent, agent.init(1), np.random.default_rng(0), rounds=10)
     arrays, meta = agent.to_arrays(run)
-    assert sum("rng_key" in name for name in arrays) == 1  # of the two members that draw, in one array
+    assert sum("rng_key" in name for name in arrays) == 1  # keys of the two stochastic optimizers
     kept = {name: array.copy() for name, array in arrays.items()}
     run, seen = lived(agent, run, np.random.default_rng(2), rounds=10)
     for name, array in arrays.items():
         assert np.array_equal(array, kept[name]), f"{name} changed as the run went on"
-    # JSON there and back, into an agent that knows only the spaces and settings.
+    # A JSON round trip, into an agent that was built from the spaces and settings only.
     fresh = agent_of((Hyperparameters(),))
     restored = fresh.from_arrays(arrays, json.loads(json.dumps(meta)))
     assert restored.members == MIXED
@@ -82,7 +82,7 @@ def test_another_seed_is_another_state() -> None:
     assert not np.array_equal(first[".ensemble[1].optimizer[0].rng_key"], other[".ensemble[1].optimizer[0].rng_key"])
 
 
-def test_what_does_not_fit_is_told() -> None:
+def test_a_state_that_does_not_match_is_an_error() -> None:
     state = {"a": np.zeros(3, np.float32), "b": np.zeros((), np.int32)}
     arrays = state_to_arrays(state)
     with pytest.raises(CheckpointError, match=r"the saved state has no array \['b'\]"):

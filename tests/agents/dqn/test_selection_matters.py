@@ -1,4 +1,4 @@
-"""Of a member that learns and one that cannot, each selection rule makes the one target that it should."""
+"""Given one member that learns and one that cannot, each selection rule chooses the right target."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MEMBERS = grid(Hyperparameters(hidden=(), optimizer="sgd"), learning_rate=[0.0, 
 
 
 class Targets(Observer):
-    """Keeps who became target."""
+    """Records the target members."""
 
     def __init__(self) -> None:
         self.all: list[int] = []

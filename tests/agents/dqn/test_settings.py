@@ -1,4 +1,4 @@
-"""The settings of DQN: what is allowed, and what a user is told; and the algorithms that are made of them."""
+"""The settings of DQN: allowed values and error messages; and the algorithms built on them."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_algorithms_are_names_for_settings_and_members(name: str, selection: str
     assert (found.copies == 1) is one
 
 
-def test_an_unknown_algorithm_or_setting_is_told() -> None:
+def test_an_unknown_algorithm_or_setting_is_an_error() -> None:
     with pytest.raises(UserError, match=r"unknown algorithm 'adadqm'; did you mean 'adadqn'\?"):
         algorithm("adadqm")
     with pytest.raises(UserError, match=r"unknown setting 'gama'; did you mean 'gamma'\?"):

@@ -1,4 +1,4 @@
-"""One program for each member computes what one for all computes, and only what is new is compiled."""
+"""One program per member computes the same as the fused program, and only new architectures are compiled."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ SPACE = SearchSpace.named("vectors")
 def agents(
     members: tuple[Hyperparameters, ...], observations: spaces.Box, **settings: Any
 ) -> tuple[DQNAgent, DQNAgent]:
-    """The agent of a finite set, and the same members in a space."""
+    """An agent with fixed members, and one with the same members in a search space."""
     values = DQNSettings(
         gamma=0.8, behaviour="inverse_loss", exploration_final_eps=0.3, exploration_steps=0, batch_size=8, **settings
     )
@@ -113,7 +113,7 @@ def test_one_by_one_is_what_all_at_once_is(
     np.testing.assert_allclose(run.learning.selected.weights, other.learning.selected.weights, rtol=1e-4)
 
 
-def test_nobody_learns_from_a_target_that_is_too_large_to_compute_with() -> None:
+def test_no_member_learns_from_a_target_that_overflows() -> None:
     fused, staged = agents((TANH, TANH), BOX)
     rng = np.random.default_rng(0)
     batch = batch_for(BOX, rng)
@@ -146,7 +146,7 @@ def sizes(programs: MemberPrograms) -> tuple[int, ...]:
 
 
 def one_round(agent: DQNAgent, run: State) -> State:
-    """All that a run calls: acting, an update, a target update, a greedy policy."""
+    """Call everything that a run calls: acting, an update, a target update, the greedy policy."""
     rng = np.random.default_rng(0)
     batch = batch_for(BOX, rng)
     for step in range(40):  # until each member has acted and been the target
@@ -180,7 +180,7 @@ def test_a_changed_number_compiles_nothing() -> None:
     rates = np.concatenate([group.learning_rate for group in run.learning.ensemble])  # with NumPy: nothing is compiled
     assert rates.tolist() == [0.5, 0.25, 0.125]
     assert compile_seconds() == before, "something was traced or compiled"
-    # An architecture that another member has, or had, is there too.
+    # The programs of an architecture that another member has or had are reused.
     run = one_round(agent, generation_of(agent, run, [stays[0], stays[1], Descendant(members[1], 1, "architecture")]))
     assert compile_seconds() == before, "something was traced or compiled"
     jax.jit(lambda x: x + 1.0)(3.0)

@@ -1,4 +1,4 @@
-"""Double Q and mixtures as targets of DQN, worked out by hand, in the program for all members and in one for each."""
+"""Double Q and mixtures as targets of DQN, worked out by hand, in the fused program and in one program per member."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from adaqn.selection import Selection
 from tests.agents.core.generation_cases import RATES_ONLY
 from tests.agents.outcomes import acted, learned
 
-RNG = np.random.default_rng(0)  # given where an interface asks for one; nothing here is random
+RNG = np.random.default_rng(0)  # required by the interface; nothing here is random
 STILL = Hyperparameters(hidden=(), optimizer="sgd", learning_rate=0.0)
 # Parameters are [w_0, w_1, b_0, b_1]: Q(x, a) = w_a x + b_a.
 STEEP = [1.0, 2.0, 0.0, 0.0]  # Q(x) = (x, 2x)
@@ -39,7 +39,7 @@ def agent_of(members: int, staged: bool, **settings: Any) -> DQNAgent:
 
 
 def started(agent: DQNAgent, online: Sequence[Sequence[float]], target: Sequence[Sequence[float]]) -> State:
-    """A run in which the members have these parameters online, and these in the snapshot."""
+    """A state with these parameters of the members online, and these in the snapshot."""
     run = agent.init(0)
     assert isinstance(agent.programs(run), StagedPrograms) is (agent.evolution is not None)
     alone = len(run.learning.ensemble) == len(online)  # else all are in one group
@@ -58,7 +58,7 @@ def with_target(run: State, members: list[int], weights: list[float]) -> State:
 
 
 def one(x: float, action: int, reward: float, following: float) -> Batch[np.ndarray]:
-    """A batch of one transition that does not end an episode."""
+    """A batch of one non-terminal transition."""
     return Batch(
         np.array([[x]], np.float32),
         np.array([action], np.int32),
@@ -162,7 +162,7 @@ def test_the_weights_come_from_the_losses_since_the_last_target_update(staged: b
     weights = [81 / 106, 25 / 106]
     np.testing.assert_allclose(run.learning.selected.weights, weights, rtol=1e-5)
     assert run.learning.record.loss.tolist() == [0.0, 0.0]
-    # Who leads is the target member for all who want one: it is counted, acts without exploring, and is the policy.
+    # The member with the largest weight counts as the target member: it is selected, acts greedily, and is the policy.
     assert run.learning.record.selections.tolist() == [1, 0]
     report = agent.report(run, Clock())
     assert report.target == 0 and [member.selected for member in report.members] == [1.0, 0.0]
@@ -189,7 +189,7 @@ def test_the_temperature_of_softmax_reaches_the_program(staged: bool) -> None:
 @BOTH
 def test_a_diverged_member_is_left_out_of_the_mixture(staged: bool) -> None:
     agent = agent_of(3, staged, selection="inverse_loss")
-    # All have the same weight at first. With one that cannot be computed with, nobody learns until the next target.
+    # Weights are equal at first. With one unusable member, no member learns until the next target update.
     run = started(agent, [STEEP, FLAT, BROKEN], [STEEP, FLAT, BROKEN])
     run = learned(agent.update(run, Operation.UPDATE, one(1.0, 0, 1.0, 2.0), Clock(), RNG))
     assert run.learning.record.diverged.tolist() == [False, False, True]
@@ -198,7 +198,7 @@ def test_a_diverged_member_is_left_out_of_the_mixture(staged: bool) -> None:
     assert event.newly_diverged == (2,) and event.cumulated_loss == (0.0, 0.0, math.inf)
     assert run.learning.selected.members.tolist() == [0, 1, 2]
     np.testing.assert_allclose(run.learning.selected.weights, [0.5, 0.5, 0.0], rtol=1e-6)
-    # Now the two others learn as if it were not there: y = 2¼.
+    # Now the two others learn without it: y = 2¼.
     run = learned(agent.update(run, Operation.UPDATE, one(1.0, 0, 1.0, 2.0), Clock(), RNG))
     np.testing.assert_allclose(run.learning.record.last_loss[:2], [0.5 * 1.25**2, 0.5 * 2.25**2], rtol=1e-6)
     assert run.learning.record.diverged.tolist() == [False, False, True]
@@ -214,7 +214,7 @@ def test_one_that_is_too_large_to_compute_with_is_named_though_others_weigh_more
     run = learned(agent.update(run, Operation.UPDATE, one(1.0, 0, 1.0, 2.0), Clock(), RNG))
     assert run.learning.record.diverged.tolist() == [False, True]
     assert run.learning.record.loss.tolist() == [0.0, 0.0]
-    # Without weight, it is nobody's concern.
+    # Without weight, it has no effect.
     run = with_target(started(agent, [STEEP, FLAT], [STEEP, huge]), [0, 1], [1.0, 0.0])
     run = learned(agent.update(run, Operation.UPDATE, one(1.0, 0, 1.0, 2.0), Clock(), RNG))
     assert run.learning.record.diverged.tolist() == [False, False]

@@ -20,7 +20,7 @@ from adaqn.replay.protocol import Batch, Transitions
 from adaqn.replay.vectors import VectorReplay
 from tests.agents.outcomes import learned
 
-RNG = np.random.default_rng(0)  # given where an interface asks for one; nothing here is random
+RNG = np.random.default_rng(0)  # required by the interface; nothing here is random
 STILL = Hyperparameters(hidden=(), optimizer="sgd", learning_rate=0.0)
 # Parameters are [w_0, w_1, b_0, b_1]: Q(x, a) = w_a x + b_a.
 STEEP = [1.0, 2.0, 0.0, 0.0]  # Q(x) = (x, 2x)
@@ -34,7 +34,7 @@ def agent_of(members: list[Hyperparameters], **settings: Any) -> DQNAgent:
 
 
 def started(agent: DQNAgent, parameters: list[list[float]]) -> State:
-    """A run in which the members have these parameters, online and in the snapshot."""
+    """A state with these parameters of the members, online and in the snapshot."""
     run = agent.init(0)
     groups, rows = [], iter(parameters)
     for group in run.learning.ensemble:  # groups in the order of the members, in all tests here

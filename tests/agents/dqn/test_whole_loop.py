@@ -1,7 +1,7 @@
-"""A whole run of AdaDQN with one member is repeated by a plain DQN that shares no code with it, environment included.
+"""A whole run of AdaDQN with one member equals that of an independent DQN that shares no code with it.
 
-The plain one is told what is random: the seeds of the episodes, the numbers that actions are drawn with, and which
-transitions are in a batch. When it acts, learns and copies its target, and what comes of it, it finds out by itself.
+The independent one is given the randomness: the seeds of the episodes, the numbers that actions are drawn with, and
+the transitions in a batch. When it acts, learns and copies its target, and with what result, it computes itself.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from tests.agents.dqn.plain_dqn import PlainDQN, huber_slope
 STEPS, TARGET_INTERVAL, EXPLORATION_STEPS = 630, 45, 150
 BUFFER, BATCH, GAMMA, RATE = 200, 16, 0.97, 1e-3
 SIZES = (8, 24, 16, 4)  # of the layers, from observations to actions
-EPISODE_STEPS = 75  # about as many as a random lander stays in the air
+EPISODE_STEPS = 75  # about the length of a random policy's episode
 
 Row = tuple[bytes, int, bytes, bytes, bool]  # observation, action, reward, next observation, terminated
 
 
 class Rhythm(NamedTuple):
-    """When there is an update."""
+    """Whether an update is due."""
 
     learning_starts: int
     train_freq: int
 
     def due_at(self, step: int) -> list[str]:
-        """What a DQN does after so many steps, in its order; a run ends with the learning and without an action."""
+        """What a DQN does after this many steps, in order; a run ends after learning, without another action."""
         learns = step > self.learning_starts
         due = ["update"] if learns and step % self.train_freq == 0 else []
         due += ["target"] if learns and step % TARGET_INTERVAL == 0 else []
@@ -45,7 +45,7 @@ class Rhythm(NamedTuple):
 
 
 class Listener(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """The environment of the loop, which keeps what it was told."""
+    """The environment of the loop, which records its seeds and actions."""
 
     def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
         super().__init__(env)
@@ -63,7 +63,7 @@ class Listener(gymnasium.Wrapper[Any, Any, Any, Any]):
 
 
 class Diary(Observer):
-    """What the loop did, in its order, each with the number of steps taken so far; and what it drew for it."""
+    """What the loop did, in order, each with the number of steps so far; and what it drew."""
 
     def __init__(self, env: Listener) -> None:
         self.env = env
@@ -82,7 +82,7 @@ class Diary(Observer):
 
 
 class NotedDraws(np.random.Generator):
-    """A generator that keeps what actions are drawn with."""
+    """A generator that records the numbers that actions are drawn with."""
 
     def __init__(self, original: np.random.Generator, diary: Diary) -> None:
         super().__init__(original.bit_generator)
@@ -90,7 +90,7 @@ class NotedDraws(np.random.Generator):
 
     def random(self, *arguments: Any, **keywords: Any) -> Any:
         drawn = super().random(*arguments, **keywords)
-        if np.ndim(drawn) == 2:  # otherwise it is for the choice of a target member, of whom there is one
+        if np.ndim(drawn) == 2:  # other draws are for the choice among one target member
             self.diary.note("act")
             self.diary.uniforms.append(drawn[0])
         return drawn
@@ -133,7 +133,7 @@ def watched_run(rhythm: Rhythm, monkeypatch: pytest.MonkeyPatch) -> tuple[Diary,
 
 
 class Player:
-    """An environment of its own with the same seeds, and the transitions that a ring would still hold."""
+    """A separate environment with the same seeds, and the transitions that a ring buffer would still hold."""
 
     def __init__(self, seeds: list[int]) -> None:
         self.env = lander()
@@ -165,7 +165,7 @@ def rows_of(batch: Batch[np.ndarray]) -> Iterator[Row]:
 
 
 def chosen_action(plain: PlainDQN, observation: np.ndarray, uniforms: np.ndarray, step: int) -> int:
-    """ε-greedy, with ε falling from 1 to 0.1: the first number says whether to explore, the second how."""
+    """ε-greedy, with ε decaying from 1 to 0.1: the first number decides whether to explore, the second which action."""
     epsilon = max(0.1, 1.0 - 0.9 * step / EXPLORATION_STEPS)
     if uniforms[0] < epsilon:
         return int(uniforms[1] * SIZES[-1])

@@ -1,4 +1,4 @@
-"""Linear critics and a linear actor of one observation and one action, whose numbers can be worked out by hand."""
+"""Linear critics and a linear actor with one observation and one action, for hand-worked numbers."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def started(
     pair: tuple[int, int] = (0, 1),
     alpha: float | None = None,
 ) -> State:
-    """A run in which critics, their targets (else equal to them), actor, pair and coefficient are these."""
+    """A state with these critics, their targets (default: equal to them), actor, pair and entropy coefficient."""
     run = agent.init(0)
     ensemble, learning = agent.ensemble_of(run.members), run.learning
     online = grouped(ensemble, critics)
@@ -75,7 +75,7 @@ def started(
 
 
 def grouped(ensemble: Ensemble, rows: Sequence[Any]) -> tuple[jax.Array, ...]:
-    """Parameters of the members as the ensemble keeps them."""
+    """Parameters of the members in the ensemble's groups."""
     return tuple(jnp.stack([jnp.asarray(rows[k], jnp.float32) for k in group]) for group in ensemble.groups)
 
 
@@ -134,7 +134,7 @@ def updated(
 
 
 def summed_up(agent: SACAgent, run: State, step: int = 7) -> tuple[State, TargetUpdate]:
-    """The row that sums up the updates since the last one."""
+    """The report that summarizes the updates since the last one."""
     run, (event,) = agent.perform(run, Operation.TARGET_UPDATE, Clock(step=step), np.random.default_rng(0))
     assert isinstance(event, TargetUpdate)
     return run, event

@@ -142,7 +142,7 @@ def test_a_coefficient_that_is_given_stays(number: float) -> None:
 def objective(
     actor: Sequence[float], critics: Sequence[Sequence[float]], alpha: float, x: np.ndarray, noise: np.ndarray
 ) -> float:
-    """What the actor descends, in double precision: the mean of α log π - min Q."""
+    """The actor's loss in double precision: the mean of α log π - min Q."""
     k_m, k_s, b_m, b_s = actor
     log_std = k_s * x + b_s
     before = k_m * x + b_m + np.exp(log_std) * noise
@@ -201,7 +201,7 @@ def test_the_behaviour_pair_is_any_with_probability_epsilon_else_the_target_pair
         assert abs(pairs[pair] / draws - p) <= 4.0 * math.sqrt(p * (1.0 - p) / draws), pair
 
 
-# Those that look at whole arrays, one of which knows no array without dimensions, and one that draws.
+# One that is not element-wise and does not support scalars, and a stochastic one.
 @pytest.mark.parametrize("optimizer", ["sm3", "noisy_sgd"])
 def test_actor_and_coefficient_may_have_another_optimizer(optimizer: str) -> None:
     agent = agent_of([STILL] * 2, actor_optimizer=optimizer, actor_learning_rate=0.01, ent_coef="auto")

@@ -1,4 +1,4 @@
-"""AdaSAC in a space: a child has its parent's loss, weights and Polyak target, and an optimizer of its own."""
+"""AdaSAC in a search space: a child has its parent's loss, weights and Polyak target, and a new optimizer."""
 
 from __future__ import annotations
 
@@ -33,7 +33,6 @@ from tests.agents.core.generation_cases import (
     online_of,
     pointers_of,
     targets_of,
-    with_losses,
     with_record,
 )
 from tests.agents.outcomes import failed, learned
@@ -178,16 +177,6 @@ def test_after_a_generation_a_saved_run_goes_on_to_the_bit() -> None:
     went_on = [replaced(agent, state, seed=9)[0] for state in went_on]
     assert bytes_of(went_on[0].learning) == bytes_of(went_on[1].learning)
     assert went_on[0].members == went_on[1].members
-
-
-def test_a_changed_number_leaves_the_program_as_it_is() -> None:
-    agent = agent_of((HALF, HALF, HALF), RATES_ONLY)
-    run = agent.init(0)
-    run = with_losses(run, 3.0, 1.0, 2.0)
-    programs = agent.programs(run)
-    after, event = replaced(agent, run)
-    assert {member.mutation for member in event.members} == {None, "learning_rate"}
-    assert agent.programs(after) is programs
 
 
 def test_a_pair_needs_two_members_also_where_they_are_drawn() -> None:

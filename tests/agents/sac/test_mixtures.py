@@ -30,7 +30,7 @@ def with_weights(run: State, members: list[int], weights: list[float]) -> State:
 
 
 def begun(agent: SACAgent, critics: list[list[float]] = CRITICS) -> State:
-    """A run with these critics and the equal weights that it begins with."""
+    """A state with these critics and the initial equal weights."""
     run, size = started(agent, critics), len(critics)
     return with_weights(run, list(range(size)), [1.0 / size] * size)
 
@@ -52,7 +52,7 @@ def test_the_target_is_the_weighted_mean_and_not_the_smallest_value() -> None:
     assert run.learning.record.last_loss.tolist()[1] == 1.0
 
 
-def test_weights_are_chosen_anew_after_every_update_and_the_leading_pair_is_counted() -> None:
+def test_weights_are_updated_after_every_update_and_the_leading_pair_is_counted() -> None:
     agent = mixture()
     run = updated(agent, begun(agent), TWO)
     # Half of the losses above, since the average follows with the rate ½; only their relation matters.
@@ -90,13 +90,13 @@ def test_a_critic_that_cannot_be_computed_with_is_left_out(broken: float) -> Non
     run = begun(agent, [STEEP, FLAT, [broken] * 3])
     before = jax.device_get(run.learning.ensemble)
     run = learned(agent.update(run, Operation.UPDATE, TWO, Clock(), rng))
-    # With a weight it spoils the target: nobody learned, and it is marked.
+    # With a weight it makes the target unusable: no member learned, and it is marked as diverged.
     assert run.learning.record.diverged.tolist() == [False, False, True]
     assert run.learning.record.last_loss.tolist() == [0.0] * 3
     jax.tree.map(np.testing.assert_array_equal, jax.device_get(run.learning.ensemble), before)
     assert run.learning.selected.members.tolist()[2] == 2
     np.testing.assert_allclose(run.learning.selected.weights, [0.5, 0.5, 0.0], rtol=1e-6)
-    # From then on it weighs nothing: STEEP and FLAT say 2 and 1, so y = 1¾ for the first, where FLAT is off by -¾.
+    # From then on its weight is 0: STEEP and FLAT say 2 and 1, so y = 1¾ for the first, where FLAT is off by -¾.
     run = updated(agent, run, TWO)
     np.testing.assert_allclose(run.learning.record.last_loss[1], 0.25 * 0.75**2, rtol=1e-6)
     assert run.learning.record.diverged.tolist() == [False, False, True]

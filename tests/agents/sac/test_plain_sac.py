@@ -1,4 +1,4 @@
-"""AdaSAC with two equal members is SAC: it follows, update by update, a plain one that shares no code with it."""
+"""AdaSAC with two equal members is SAC: it matches, update by update, an independent implementation."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def value(critic: Layers, x: jax.Array, action: jax.Array) -> jax.Array:
 
 
 class PlainSAC:
-    """Two critics, their averages, an actor and a coefficient, in dictionaries."""
+    """Two critics, their Polyak averages, an actor and an entropy coefficient, as dictionaries."""
 
     def __init__(self, critics: list[Layers], actor: Layers) -> None:
         log_alpha = jnp.zeros(())

@@ -1,4 +1,4 @@
-"""When SAC updates its critics and its actor, when it sums up its pairs, and how it acts before and after."""
+"""When SAC updates its critics and its actor, when it reports its pairs, and how it acts before and after."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def agent_with(**values: Any) -> SACAgent:
 
 
 def plan(agent: SACAgent, settled: int, step: int, n_envs: int = 1, replay_start: int = 0) -> str:
-    """What is due in (settled, step], as letters."""
+    """The operations due in (settled, step], as letters."""
     due = agent.plan(None, Clock(step, settled, 1000, replay_start), np.zeros(n_envs, bool))  # type: ignore[arg-type]
     return "".join(LETTERS[operation] for operation in due)
 
 
 def plans(steps: int, stride: int = 1, **values: Any) -> list[str]:
-    """What is due after each step of `stride` environments."""
+    """The operations due after each step of `stride` environments."""
     agent = agent_with(**values)
     return [plan(agent, step, step + stride, stride) for step in range(0, steps, stride)]
 
@@ -132,7 +132,7 @@ def test_actions_are_uniform_until_learning_starts_and_then_the_policy_s() -> No
 
 
 class Witness(gymnasium.Env[Any, Any]):
-    """Keeps the actions that it is given."""
+    """Records the actions that it is given."""
 
     observation_space = spaces.Box(-1.0, 1.0, (1,))
     action_space = spaces.Box(np.array([-3.0, 0.0]), np.array([1.0, 10.0]), dtype=np.float64)

@@ -1,4 +1,4 @@
-"""Of critics that learn and one that cannot, each selection rule puts those into the pair that it should."""
+"""Given critics that learn and one that cannot, each selection rule chooses the right pair."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The settings of SAC: what is allowed, and what a user is told; the algorithms and the spaces that they are for."""
+"""The settings of SAC: allowed values and error messages; the algorithms, and the spaces that they accept."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ONE = Hyperparameters(hidden=(8,))
 
 
 def members_of(name: str, given: Sequence[Hyperparameters] = ()) -> tuple[Hyperparameters, ...]:
-    """What an algorithm trains if these members are given."""
+    """The members that an algorithm trains, given these."""
     found = algorithm(name)
     return found.population(Population(tuple(given)), found.configure({}), 0, lambda: VECTOR.shape).members
 
@@ -163,12 +163,12 @@ def test_a_pair_needs_two_members(name: str) -> None:
         (spaces.MultiBinary(3), "must be a Box, but it is a MultiBinary"),
     ],
 )
-def test_actions_that_sac_cannot_choose_are_told(actions: spaces.Space, sentence: str) -> None:
+def test_an_unsupported_action_space_is_an_error(actions: spaces.Space, sentence: str) -> None:
     with pytest.raises(UserError, match=re.escape(sentence)):
         make_agent(SACSettings(), (ONE, ONE), VECTOR, actions)
 
 
-def test_observations_that_sac_cannot_see_are_told() -> None:
+def test_an_unsupported_observation_space_is_an_error() -> None:
     actions = spaces.Box(-1.0, 1.0, (1,))
     with pytest.raises(UserError, match="the observation space must be a Box, but it is a Discrete"):
         make_agent(SACSettings(), (ONE, ONE), spaces.Discrete(3), actions)

@@ -1,4 +1,4 @@
-"""Linear members of one observation and two actions, in a space in which only the learning rate can change."""
+"""Linear members with one observation and two actions, in a space in which only the learning rate varies."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def agent_of(members: Sequence[Hyperparameters], **settings: Any) -> SEARLAgent:
 
 
 def started(agent: SEARLAgent, parameters: Sequence[Sequence[float]]) -> SEARLState:
-    """A run in which the members have these parameters, online and as targets."""
+    """A state with these parameters of the members, online and as targets."""
     run = agent.init(0)
     online = tuple(
         group._replace(parameters=jnp.asarray([row]))
@@ -56,13 +56,13 @@ def started(agent: SEARLAgent, parameters: Sequence[Sequence[float]]) -> SEARLSt
 
 
 def with_learning(run: SEARLState, **changed: Any) -> SEARLState:
-    """The run with other arrays of learning."""
+    """The state with other fields of the learning state."""
     learning = run.population.learning._replace(**changed)
     return run._replace(population=run.population._replace(learning=learning))
 
 
 def with_record(run: SEARLState, **changed: Any) -> SEARLState:
-    """The run with other entries in the record of its members."""
+    """The state with other entries in the record of its members."""
     return with_learning(run, record=run.population.learning.record._replace(**changed))
 
 
@@ -92,7 +92,7 @@ def updated(agent: SEARLAgent, run: SEARLState, batch: Batch[np.ndarray]) -> SEA
 
 
 def evaluated(agent: SEARLAgent, run: SEARLState, returns: Sequence[Sequence[float]]) -> SEARLState:
-    """The run after an evaluation in which each member had these returns, each in an episode of two steps."""
+    """The state after an evaluation with these returns of each member, in episodes of two steps."""
     x = np.ones((1, 1), np.float32)
     for k, of_member in enumerate(returns):
         if k:
@@ -106,7 +106,7 @@ def evaluated(agent: SEARLAgent, run: SEARLState, returns: Sequence[Sequence[flo
 
 
 class Diary(Observer):
-    """Writes down what happens."""
+    """Records all events."""
 
     def __init__(self) -> None:
         self.events: list[Any] = []

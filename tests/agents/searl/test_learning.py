@@ -1,4 +1,4 @@
-"""SEARL learns from each member's own target and compares members by their returns: numbers worked out by hand."""
+"""SEARL trains members on their own targets and compares them by their returns: numbers worked out by hand."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from tests.agents.searl.cases import (
     with_record,
 )
 
-RNG = np.random.default_rng(0)  # given where an interface asks for one, and nothing is random
+RNG = np.random.default_rng(0)  # required by the interface; nothing here is random
 ONE = batch_of((1.0, 0, 1.0, 2.0, False))
 BROKEN = [math.nan] * 4
 
@@ -184,7 +184,7 @@ def test_members_act_greedily_in_turn() -> None:
     assert run.evaluation.steps == (2, 2, 2)
 
 
-def test_a_target_that_cannot_be_learned_from_takes_nobody_along() -> None:
+def test_an_unusable_target_affects_only_its_member() -> None:
     agent = agent_of([HALF] * 3)
     run = started(agent, [STEEP, FLAT, FLAT])
     # Finite, but the error to one of its values would not be; the largest value alone would not show it.
@@ -199,7 +199,7 @@ def test_a_target_that_cannot_be_learned_from_takes_nobody_along() -> None:
 
 
 @pytest.mark.parametrize("found", ["in the parameters", "before"])
-def test_a_diverged_member_loses_whatever_its_return_and_is_told_once(found: str) -> None:
+def test_a_diverged_member_loses_whatever_its_return_and_is_reported_once(found: str) -> None:
     agent = agent_of([HALF] * 3)
     run = evaluated(agent, started(agent, [STEEP, FLAT, DOWN]), [[1.0], [9.0], [2.0]])
     if found == "before":
@@ -217,7 +217,7 @@ def test_a_diverged_member_loses_whatever_its_return_and_is_told_once(found: str
     assert update.newly_diverged == ()
 
 
-def test_an_episode_in_which_its_member_diverged_is_ended_by_another_and_counts_for_nobody() -> None:
+def test_an_episode_of_a_diverged_member_is_finished_by_another_and_counts_for_neither() -> None:
     agent = agent_of([HALF] * 3, generation_interval=3)
     run = started(agent, [STEEP, BROKEN, FLAT])
     run = evaluated(agent, run, [[1.0]])

@@ -1,4 +1,4 @@
-"""The rhythm of SEARL: members act in turn, then all learn in a burst, then the tournament."""
+"""The schedule of SEARL: members act in turn, then all learn in a burst, then the tournament."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ SMALL = SearchSpace.from_dict(
 
 
 class WatchedAgent(SEARLAgent):
-    """Writes down who acted, what it did, and what its network says is best."""
+    """Records the acting member, its action, and the greedy action of its network."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
@@ -126,7 +126,7 @@ def test_each_member_is_evaluated_for_its_share_and_to_the_end_of_its_episode(ru
         assert turns == sorted(turns) and set(turns) == {0, 1, 2}
         for member in range(3):
             lengths = [e.length for e in of_generation if e.member == member]
-            # It is over at the first end of an episode after so many steps, and not before.
+            # An evaluation ends at the first end of an episode after this many steps.
             assert sum(lengths) >= LEAST > sum(lengths[:-1])
             assert agent.actions.count((number, member)) == sum(lengths)
         assert of_generation[-1].step == generations[number].step
@@ -180,12 +180,12 @@ def test_within_a_burst_targets_are_renewed_after_the_last_update_in_every_inter
             renewals += renewed
         at += 1
     assert renewals >= 8
-    # Of every member: who stays has learned since, and who is new has other weights anyway.
+    # For every member: survivors have learned since, and children have other weights.
     first, second = (agent.targets_at_updates[agent.updates.index(number)] for number in (0, 1))
     assert all(before != after for before, after in zip(first, second, strict=True))
 
 
-def test_a_generation_is_told_after_its_target_update(run: Any) -> None:
+def test_a_generation_is_reported_after_its_target_update(run: Any) -> None:
     _, trainer, diary = run
     kinds = [type(event) for event in diary.events if not isinstance(event, MemberEvaluation)]
     numbers = [event.number for event in diary.of(Generation)]
@@ -256,5 +256,5 @@ def test_a_member_that_diverged_has_no_turn() -> None:
     run, events = agent.perform(run, NEXT, Clock(2, 1), np.random.default_rng(0))
     assert (run.evaluation.member, events) == (2, ())
     run = with_record(run, diverged=np.array([False, True, True]))
-    # The last one diverged in its first episode: that was its evaluation.
+    # The last member diverged in its first episode, which ends its evaluation.
     assert agent.plan(run, Clock(3, 2), ENDED) == (EPISODE, LEARN, LEARN, COMPETE)

@@ -1,4 +1,4 @@
-"""A run of SEARL can be left at any step, in or between evaluations, and goes on to the bit; agents save and load."""
+"""A run of SEARL interrupted at any step, within or between evaluations, resumes exactly; agents save and load."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def everything(trainer: Trainer) -> tuple[dict[str, bytes], str]:
 
 
 class Keeper(Observer):
-    """Keeps a snapshot of every step."""
+    """Records a snapshot at every step."""
 
     def __init__(self) -> None:
         self.kept: dict[int, tuple[Snapshot, int, dict[str, np.ndarray]]] = {}
@@ -76,7 +76,7 @@ def whole() -> tuple[Trainer, Keeper, Diary]:
 
 
 def borders(diary: Diary) -> dict[str, int]:
-    """Steps of all kinds: in an evaluation, at the end of one, of a generation, and around them."""
+    """Steps of all kinds: within an evaluation, and at and around the ends of evaluations and generations."""
     episodes, first = diary.of(MemberEvaluation), diary.of(Generation)[0].step
     turn = next(e.step for e, after in itertools.pairwise(episodes) if e.member != after.member)
     return {
@@ -174,7 +174,7 @@ def test_from_the_agent_of_a_run_that_was_interrupted_in_its_burst_training_goes
     again = SEARL.from_run(tmp_path / "run")
     assert (again.num_timesteps, again.trainer.updates, again.trainer.state.population.generation) == (left_at, 5, 0)
     again.learn(150, reset_num_timesteps=False)
-    # The rest of the burst is let be: there is nothing to learn from until further steps were taken.
+    # The pending rest of the burst is dropped: there is nothing to learn from until further steps were taken.
     assert len(steps) > 5 and min(steps[5:]) > left_at + 30
     assert again.trainer.updates == len(steps) and again.trainer.state.population.generation > 1
     later = [episode for episode in again.trainer.recent_episodes if episode.step > left_at]
@@ -185,7 +185,7 @@ def test_going_on_after_the_end_repeats_nothing() -> None:
     halves, one = model(), model()
     ends: list[int] = []
     one.learn(120, callback=lambda trainer: ends.append(trainer.clock.step) if trainer._ended[0] else None)
-    # To the end of an episode, where something is due, and from there on.
+    # Interrupt at the end of an episode, where operations are due, and resume.
     halves.learn(ends[3]).learn(120 - ends[3], reset_num_timesteps=False)
     assert halves.trainer.updates == one.trainer.updates
     ours, theirs = (everything(m.trainer)[0] for m in (halves, one))
@@ -208,7 +208,7 @@ def test_save_load_and_predict(tmp_path: Path, whole: tuple[Trainer, Keeper, Dia
     assert loaded.predict(observations, deterministic=False)[0].tolist() == actions.tolist()
     assert [m.hyperparameters for m in loaded.members] == [m.hyperparameters for m in trained.members]
     assert loaded.trainer.state.evaluation == state.evaluation
-    # It goes on with an empty replay buffer, in a new episode of the member whose turn it was.
+    # It continues with an empty replay buffer, in a new episode of the member under evaluation.
     loaded.learn(100, reset_num_timesteps=False)
     assert loaded.num_timesteps == STEPS + 100
     assert loaded.trainer.state.population.generation > state.population.generation
@@ -267,7 +267,7 @@ def test_what_a_user_is_told(capsys: pytest.CaptureFixture[str], tmp_path: Path)
     assert "n_envs must be 1, but it is 3" in capsys.readouterr().err
     assert main(["train", *flags, "--space", "vectors", "--generation-interval", "20001"]) == 1
     told = capsys.readouterr().err
-    assert "a run of 20000 steps is too short: it would never learn, because members do when a generation ends" in told
+    assert "a run of 20000 steps is too short: it would never learn, because members learn at the end of a" in told
     assert "at least 20001 steps (generation_interval)" in told
     with pytest.raises(UserError, match="would never learn, because learning_starts is 150"):
         model(learning_starts=STEPS).learn(STEPS)

@@ -1,4 +1,4 @@
-"""Linear critics and a linear actor of one observation and one action, whose numbers can be worked out by hand."""
+"""Linear critics and a linear actor with one observation and one action, for hand-worked numbers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CENTRED = [0.0, 0.0]
 
 
 def agent_of(members: Sequence[Hyperparameters], algo: str = "adatd3", **settings: Any) -> TD3Agent:
-    """With a discount of ½, averages that go half of the way, and an actor that descends with the rate ½."""
+    """An agent with a discount of ½, Polyak averages with τ = ½, and an actor with SGD and learning rate ½."""
     values: dict[str, Any] = {
         "gamma": 0.5,
         "tau": 0.5,
@@ -51,7 +51,7 @@ def started(
     pair: Sequence[int] = (0, 1),
     weights: Sequence[float] = (0.5, 0.5),
 ) -> State:
-    """A run in which critics, actor, their targets (else equal to them) and the target pair are these."""
+    """A state with these critics, actor, their targets (default: equal to them) and target pair."""
     run = agent.init(0)
     ensemble, learning = agent.ensemble_of(run.members), run.learning
     online = grouped(ensemble, critics)
@@ -95,7 +95,7 @@ def updated(
 
 
 def random_batch(rng: np.random.Generator, observations: int = 1, actions: int = 1, size: int = 8) -> Batch[np.ndarray]:
-    """Transitions of which some end an episode."""
+    """Transitions of which some are terminal."""
     x, following = rng.standard_normal((2, size, observations), np.float32)
     action = rng.uniform(-1.0, 1.0, (size, actions)).astype(np.float32)
     ends = (rng.random(size) < 0.2).astype(np.float32)
@@ -103,7 +103,7 @@ def random_batch(rng: np.random.Generator, observations: int = 1, actions: int =
 
 
 def summed_up(agent: TD3Agent, run: State, step: int = 7) -> tuple[State, TargetUpdate]:
-    """The row that sums up the updates since the last one."""
+    """The report that summarizes the updates since the last one."""
     run, (event,) = agent.perform(run, Operation.TARGET_UPDATE, Clock(step=step), np.random.default_rng(0))
     assert isinstance(event, TargetUpdate)
     return run, event

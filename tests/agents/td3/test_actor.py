@@ -1,4 +1,4 @@
-"""TD3's actor climbs the value of one critic; then all targets follow. Against numbers worked out by hand."""
+"""TD3's actor ascends the value of one critic; then all targets are updated. Numbers worked out by hand."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_the_actor_climbs_the_value_of_the_first_of_the_behaviour_pair() -> None
     # a = 0 at x = 1 and 3, where tanh has the slope 1. STEEP rises by 2 in a: the bias goes up by ½ 2 and the kernel
     # by ½ (1 · 2 + 3 · 2) / 2, although FLAT or LOW says less.
     assert actor_after(run, 0, 1) == actor_after(run, 0, 2) == [2.0, 1.0]
-    # FALLING says more than LOW and less than nobody: its slope is -4.
+    # The first of the pair counts, although LOW's value is smaller: FALLING's slope is -4.
     assert actor_after(run, 3, 2) == [-4.0, -2.0]
     assert actor_after(run, 2, 3) == CENTRED
 
@@ -107,7 +107,7 @@ def test_td3_trains_its_actor_against_the_first_of_its_two_critics_always() -> N
         assert after.learning.selected.members.tolist() == [1, 0]
         assert after.learning.actor.parameters.tolist() == [2.0, 1.0]
         assert after.learning.record.acted.tolist() == [1, 0]
-    with pytest.raises(UserError, match=r"^this algorithm is the one with behaviour='first', but got behaviour="):
+    with pytest.raises(UserError, match=r"^this algorithm always uses behaviour='first', but got behaviour="):
         algorithm("td3").configure({"behaviour": "epsilon"})
 
 

@@ -1,4 +1,4 @@
-"""A critic of TD3 that diverges is never used and is reported once; an actor that does ends the run with its name."""
+"""A diverged critic of TD3 is never used and is reported once; a diverged actor ends the run with an error."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def agent_with(members: tuple[Hyperparameters, ...], algo: str = "adatd3") -> TD
 
 
 def with_parameters(run: State, member: int, value: float) -> State:
-    """The run with this number for all online parameters of a member."""
+    """The state with all online parameters of a member set to this number."""
     (group,) = run.learning.ensemble
     group = group._replace(parameters=group.parameters.at[member].set(value))
     return run._replace(learning=run.learning._replace(ensemble=(group,)))
@@ -46,7 +46,7 @@ def assert_sound_actor(run: State) -> None:
 @pytest.mark.parametrize("member", [0, 2])
 def test_a_broken_critic_is_not_used_and_reported_once(member: int, broken: float) -> None:
     agent, rng = agent_with((SOUND,) * 3), np.random.default_rng(0)
-    # One that was in the pair, or one that was not.
+    # A member of the pair, or another one.
     run = with_parameters(agent.init(0), member, broken)
     others = [k for k in range(3) if k != member]
     events, actors, targets = [], [], []
@@ -70,7 +70,7 @@ def test_a_broken_critic_is_not_used_and_reported_once(member: int, broken: floa
 
 @pytest.mark.parametrize("algo", ["td3", "adatd3"])
 @pytest.mark.parametrize("dead", [0, 1])
-def test_of_two_the_one_left_alive_is_its_own_pair_and_trains_the_actor(dead: int, algo: str) -> None:
+def test_if_one_of_two_diverges_the_other_is_the_pair_and_trains_the_actor(dead: int, algo: str) -> None:
     agent, rng = agent_with((SOUND,) * 2, algo), np.random.default_rng(0)
     run, living = with_parameters(agent.init(0), dead, math.nan), 1 - dead
     actors, critics = [], []
@@ -126,7 +126,7 @@ def test_a_target_that_overflows_does_not_take_the_others_along() -> None:
     assert run.learning.selected.members.tolist() == [2, 2]
     for _ in range(3):
         run = learned(agent.update(run, Operation.ACTOR_UPDATE, random_batch(rng), CLOCK, rng))
-    # The one left alive learns from itself.
+    # The only remaining member learns from itself.
     assert run.learning.record.diverged.tolist() == [True, True, False]
     assert not np.array_equal(run.learning.ensemble[0].parameters[2], before[2])
     assert math.isfinite(float(run.learning.record.loss[2]))

@@ -1,10 +1,11 @@
-"""AdaTD3 in a space: a child has its parent's loss, weights and Polyak target; the actors stay as they are."""
+"""AdaTD3 in a search space: a child has its parent's loss, weights and Polyak target; the actors do not change."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+import pytest
 from gymnasium import spaces
 
 from adaqn import AdaTD3
@@ -67,7 +68,7 @@ def test_a_child_has_its_parents_loss_weights_and_polyak_target() -> None:
     assert 0 < np.isnan(marked).sum() < new.size
     for of_child, of_parent in ((online_of(run)[1], online[2]), (targets_of(run)[1], targets[2])):
         np.testing.assert_array_equal(of_child, inherit(old, of_parent, new, of_child))
-    after = trained(agent, run, updates=2)  # the next members learn, and the actors go on
+    after = trained(agent, run, updates=2)  # the next members learn, and so do the actors
     assert bytes_of((after.learning.actor, after.learning.target_actor)) != actors
 
 
@@ -80,6 +81,7 @@ def test_members_are_drawn_from_the_space_and_train_the_actor_by_their_losses() 
     assert agent_of(behaviour="epsilon").settings.behaviour == "epsilon"
 
 
+@pytest.mark.thorough
 def test_a_run_in_a_space_has_generations() -> None:
     model = AdaTD3(
         "Pendulum-v1", space=SPACE, population=3, generation_interval=60, learning_starts=50, batch_size=4,

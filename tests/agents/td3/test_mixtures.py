@@ -66,11 +66,11 @@ def test_a_critic_that_cannot_be_computed_with_is_left_out(broken: float) -> Non
     agent, rng = agent_of([STILL] * 3, selection="inverse_loss"), np.random.default_rng(0)
     run = started(agent, [STEEP, FLAT, [broken] * 3], pair=range(3), weights=[1 / 3] * 3)
     run = learned(agent.update(run, Operation.UPDATE, TWO, Clock(), rng))
-    # With a weight it spoils the target: nobody learned, and it is marked.
+    # With a weight it makes the target unusable: no member learned, and it is marked as diverged.
     assert run.learning.record.diverged.tolist() == [False, False, True]
     assert run.learning.record.last_loss.tolist() == [0.0] * 3
     np.testing.assert_allclose(run.learning.selected.weights, [0.5, 0.5, 0.0], rtol=1e-6)
-    # From then on it weighs nothing: STEEP and FLAT say 2 and 1, so y = 1¾ for the first, where FLAT is off by -¾.
+    # From then on its weight is 0: STEEP and FLAT say 2 and 1, so y = 1¾ for the first, where FLAT is off by -¾.
     run = updated(agent, run, TWO)
     np.testing.assert_allclose(run.learning.record.last_loss[1], 0.25 * 0.75**2, rtol=1e-6)
     run, event = summed_up(agent, run)

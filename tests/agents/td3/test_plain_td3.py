@@ -1,4 +1,4 @@
-"""TD3 with two equal members follows, update by update, a plain one in NumPy that shares no code with it."""
+"""TD3 with two equal members matches, update by update, an independent NumPy implementation."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Layers = list[np.ndarray]  # kernel, bias, kernel, bias; in double precision
 
 
 class Perceptron:
-    """One hidden layer of rectified units, with slopes written out by hand."""
+    """One hidden layer of ReLUs, with hand-written gradients."""
 
     def __init__(self, layers: Layers) -> None:
         self.layers = [layer.copy() for layer in layers]
@@ -33,7 +33,7 @@ class Perceptron:
         return np.maximum(x @ kernel + bias, 0.0) @ last_kernel + last_bias
 
     def slopes(self, x: np.ndarray, of_outputs: np.ndarray) -> tuple[Layers, np.ndarray]:
-        """Slopes of all layers and of the inputs, from those of the outputs [B, outputs]."""
+        """Gradients of all layers and of the inputs, from those of the outputs [B, outputs]."""
         kernel, bias, last_kernel, _ = self.layers
         before = x @ kernel + bias
         of_hidden = (of_outputs @ last_kernel.T) * (before > 0.0)
@@ -50,7 +50,7 @@ class Perceptron:
             layer -= rate * mean / (1.0 - 0.9**self.steps) / corrected
 
     def follow(self, other: Perceptron) -> None:
-        """Go a part of the way to another."""
+        """Polyak update towards another network."""
         for layer, new in zip(self.layers, other.layers, strict=True):
             layer += TAU * (new - layer)
 
@@ -59,7 +59,7 @@ class Perceptron:
 
 
 class PlainTD3:
-    """Two critics, an actor, and an average of each."""
+    """Two critics, an actor, and a Polyak average of each."""
 
     def __init__(self, critics: Sequence[Layers], actor: Layers) -> None:
         self.critics, self.targets = ([Perceptron(layers) for layers in critics] for _ in range(2))

@@ -1,4 +1,4 @@
-"""When TD3 updates its critics, its actor and its targets; what one run of it takes and holds."""
+"""When TD3 updates its critics, its actor and its targets; and the memory of a run."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def agent_with(**values: Any) -> TD3Agent:
 
 
 def plan(agent: TD3Agent, settled: int, step: int, n_envs: int = 1) -> str:
-    """What is due in (settled, step], as letters."""
+    """The operations due in (settled, step], as letters."""
     due = agent.plan(None, Clock(step, settled, 1000), np.zeros(n_envs, bool))  # type: ignore[arg-type]
     return "".join(LETTERS[operation] for operation in due)
 
 
 def plans(steps: int, stride: int = 1, **values: Any) -> list[str]:
-    """What is due after each step of `stride` environments."""
+    """The operations due after each step of `stride` environments."""
     agent = agent_with(**values)
     return [plan(agent, step, step + stride, stride) for step in range(0, steps, stride)]
 

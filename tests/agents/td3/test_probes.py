@@ -1,4 +1,4 @@
-"""TD3 learns the probe environments with continuous actions to their exact values."""
+"""TD3 learns the exact values of the probe environments with continuous actions."""
 
 from __future__ import annotations
 

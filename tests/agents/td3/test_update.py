@@ -115,7 +115,7 @@ def test_an_update_of_the_critics_alone_moves_neither_the_actor_nor_any_target()
     assert after.learning.counts.made.tolist() == after.learning.counts.learned.tolist() == [1, 0]
 
 
-def test_losses_are_averaged_with_rate_tau_and_never_begin_anew() -> None:
+def test_losses_are_averaged_with_rate_tau_and_never_reset() -> None:
     run, expected = started(agent_with(), CRITICS), np.zeros(4)
     for _ in range(3):
         run = updated(agent_with(), run, TWO)
@@ -163,7 +163,7 @@ def test_rows_of_the_report() -> None:
     assert (event.step, event.target, event.newly_diverged) == (7, 1, ())
     assert event.selected == (1.0, 1.0, 0.0, 0.0)
     assert event.acted == (0.0, 0.0, 1.0, 0.0)
-    # A new stretch begins; what is counted over the whole run stays.
+    # Counters since the last report are reset; those of the whole run are kept.
     run = updated(agent, run, TWO)
     run, event = summed_up(agent, run, step=8)
     assert (event.selected, event.acted) == ((1.0, 1.0, 0.0, 0.0), (0.0,) * 4)
@@ -181,14 +181,3 @@ def test_a_new_run_begins_with_targets_equal_to_critics_and_actor() -> None:
         assert len({tuple(row) for row in np.asarray(target).tolist()}) == 4
     assert run.learning.actor.parameters.tolist() == run.learning.target_actor.tolist()
     assert np.abs(np.asarray(run.learning.target_actor)).max() > 0.0
-
-
-def test_other_numbers_of_the_members_run_the_same_programs() -> None:
-    run = started(agent_with(), CRITICS)
-    updated(agent_with(), run, TWO)
-    programs = agent_with().programs(run)
-    compiled = programs.update[Operation.UPDATE]._cache_size()
-    other = agent_of([STILL.replace(learning_rate=rate, discount=0.9) for rate in (0.1, 0.2, 0.3, 0.4)])
-    after = updated(other, started(other, CRITICS), TWO)
-    assert other.programs(after) is programs
-    assert programs.update[Operation.UPDATE]._cache_size() == compiled

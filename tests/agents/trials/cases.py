@@ -1,4 +1,4 @@
-"""A search in a tiny space, in an environment whose returns are known, and what was heard of it."""
+"""A search in a tiny space, in an environment with known returns, and its recorded events."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ BRACKETS = {
 
 
 class Scripted(gymnasium.Env[np.ndarray, np.integer]):
-    """Episodes of a fixed length; the n-th one that is played to its end has a return that is a function of n."""
+    """Episodes of a fixed length; the n-th finished one has a return that is a function of n."""
 
     observation_space = spaces.Box(-1.0, 1.0, (2,), np.float32)
     action_space = spaces.Discrete(2)
@@ -71,7 +71,7 @@ class Scripted(gymnasium.Env[np.ndarray, np.integer]):
 
 
 class Diary(Observer):
-    """Keeps the events, and a look at the trainer after every step."""
+    """Records the events, and a view of the trainer after every step."""
 
     def __init__(self, look: Callable[[Trainer], Any] = lambda trainer: None) -> None:
         self.events: list[Event] = []

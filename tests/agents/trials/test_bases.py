@@ -1,4 +1,4 @@
-"""Searches over other algorithms than DQN: their settings are the base's own, and a trial is a run of it."""
+"""Searches with bases other than DQN: they have the settings of the base, and a trial is a run of it."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_what_can_be_a_base_and_what_cannot() -> None:
         assert algorithm(search, "sac") is algorithm(search, "sac")  # one class of settings, however often asked
         with pytest.raises(UserError, match=r"^unknown base 'adasac'; did you mean .* \(allowed: dqn, sac"):
             algorithm(search, "adasac")
-    with pytest.raises(UserError, match=r"^adadqn has no trials and so no base, but got base='sac'$"):
+    with pytest.raises(UserError, match=r"^adadqn runs no trials, so it has no base, but got base='sac'$"):
         algorithm("adadqn", "sac")
 
 
@@ -154,14 +154,14 @@ def test_a_run_over_sac_tells_its_trials(search: str, fidelities: list[int], tmp
     assert [trial["fidelity"] for trial in trials] == fidelities
     ends = list(itertools.accumulate(fidelities))
     assert [(trial["first_step"], trial["last_step"]) for trial in trials] == list(zip([0, *ends], ends, strict=False))
-    # A trial of SAC is as good as its episodes of the last epoch, and Pendulum's are as long as that.
+    # The fitness of a trial is the mean return of its last epoch, which is as long as one episode of Pendulum.
     episodes = np.loadtxt(tmp_path / "run" / "episodes.csv", delimiter=",", skiprows=1, ndmin=2)
     returns = dict(episodes[:, :2].tolist())
     assert [trial["fitness"] for trial in trials] == [pytest.approx(returns[trial["last_step"]]) for trial in trials]
     # Updates are at every fifth step of a trial after its 150th.
     assert trainer.updates == sum((fidelity - 150) // 5 for fidelity in fidelities)
     assert diary.looks[EPISODE]["train/ent_coef"] != 1.0
-    assert diary.looks[EPISODE + 10]["train/ent_coef"] == 1.0  # it begins anew with its trial
+    assert diary.looks[EPISODE + 10]["train/ent_coef"] == 1.0  # reset at the start of a trial
     # Two equal critics each, which differ from trial to trial in the learning rate.
     members = [json.loads(line)["members"] for line in (tmp_path / "run" / "members.jsonl").read_text().splitlines()]
     assert [len(pair) for pair in members] == [2] * (len(trials) + 1)
@@ -202,7 +202,7 @@ def test_the_policy_is_the_actor_of_the_best_trial() -> None:
 
 
 class Breaks(Diary):
-    """Destroys the actor of the trial under way at a step."""
+    """Makes the current trial's actor diverge at a step."""
 
     def __init__(self, step: int) -> None:
         super().__init__(lambda trainer: self.destroy(trainer) if trainer.clock.step == step else None)
@@ -217,7 +217,7 @@ class Breaks(Diary):
 def test_a_trial_whose_actor_diverges_has_failed_and_the_next_begins(tmp_path: Path) -> None:
     breaks = Breaks(160)
     trainer, trials = recorded_run("random-search", 161 + EPISODE + 20, tmp_path / "run", [breaks])
-    # In the step after it was destroyed any action is taken, and then the next trial begins.
+    # In the step after the divergence a random action is taken, and then the next trial begins.
     assert [(trial["first_step"], trial["last_step"]) for trial in trials] == [(0, 161), (161, 161 + EPISODE)]
     assert trials[0]["fitness"] is None and math.isfinite(trials[1]["fitness"])
     assert [start.step for start in breaks.starts] == [161, 161 + EPISODE]

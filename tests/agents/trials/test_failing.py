@@ -1,4 +1,4 @@
-"""A trial whose member diverges ends early and has failed, and the search goes on with the next."""
+"""A trial whose member diverges ends early as failed, and the search continues with the next."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_trials_that_diverge_end_early_and_the_run_goes_on(n_envs: int) -> None:
     trainer.run(120, [diary])
     assert len(diary.ends) >= 4
     assert all(end.fitness is None for end in diary.ends)
-    # The first update makes its parameters huge, the next ones notice; then one step is taken with any action.
+    # The first update makes its parameters huge, the next ones detect it; then one step is taken with a random action.
     assert all(10 < end.last_step - end.first_step < 40 for end in diary.ends)
     assert [end.first_step for end in diary.ends[1:]] == [end.last_step for end in diary.ends[:-1]]
     assert [step for step, failed in diary.looks.items() if failed] == [end.last_step for end in diary.ends]
@@ -75,7 +75,7 @@ def test_the_others_succeed_and_a_failed_one_is_never_promoted() -> None:
 
 
 def broken(state: TrialState) -> TrialState:
-    """The state with parameters that are not numbers, in arrays of its own."""
+    """A copy of the state with NaN parameters."""
     learning = jax.tree.map(jnp.copy, state.run.learning)
     (member,) = learning.ensemble
     learning = learning._replace(ensemble=(member._replace(parameters=member.parameters * jnp.nan),))
@@ -103,7 +103,7 @@ def test_wherever_it_shows_the_trial_has_failed() -> None:
 
 
 def assert_failed(agent: TrialAgent, state: TrialState, clock: Clock) -> None:
-    """It does nothing any more but give actions, can be looked at and saved, and makes way for the next."""
+    """Check that a failed trial only gives actions, can be reported and saved, and is followed by the next."""
     rng = np.random.default_rng(1)
     assert state.failed and agent.report(state, clock).members[0].diverged
     assert learned(agent.update(state, Operation.UPDATE, some_batch(), clock, rng)) is state

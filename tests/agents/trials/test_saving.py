@@ -1,4 +1,4 @@
-"""A search as named arrays and JSON: what comes back goes on to the bit, in the midst of a trial and at its borders."""
+"""A search as named arrays and JSON: a restored one continues bit for bit, within a trial and between trials."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def fresh(algo: str, n_envs: int, keep: bool) -> Trainer:
 
 
 def everything(trainer: Trainer) -> dict[str, Any]:
-    """All that a run is, in a form that compares bit for bit."""
+    """The complete state of a run, in a form that can be compared bit for bit."""
     snapshot, replay = trainer.snapshot(), trainer.replay
     rows = replay.rows(replay.oldest, replay.added)
     arrays = {name: (array.dtype, array.shape, array.tobytes()) for name, array in (snapshot.arrays | rows).items()}

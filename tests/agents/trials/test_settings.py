@@ -1,4 +1,4 @@
-"""What can be said about a search, and what is refused."""
+"""The settings of a search, and which values are rejected."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ def test_a_trial_has_the_settings_of_a_dqn() -> None:
         (
             "random-search",
             {"trial_steps": 500, "learning_starts": 500},
-            "a trial of 500 steps would never learn, because learning_starts is 500; give trials more steps or take "
+            "a trial of 500 steps would never learn, because learning_starts is 500; give trials more steps or use "
             "a smaller learning_starts",
         ),
         # 100 // 3 = 33 steps are the fewest that a trial gets, though it may have 20.
         (
             "dehb",
             {"min_trial_steps": 20, "max_trial_steps": 100, "learning_starts": 33},
-            "a trial of 33 steps would never learn, because learning_starts is 33; give trials more steps or take "
+            "a trial of 33 steps would never learn, because learning_starts is 33; give trials more steps or use "
             "a smaller learning_starts",
         ),
         (
@@ -96,7 +96,7 @@ def test_a_space_of_one_point_is_refused() -> None:
         agent_for("random-search", TRIAL, point)
 
 
-def test_memory_is_told_for_the_largest_member_twice() -> None:
+def test_memory_needs_count_the_largest_member_twice() -> None:
     space = SearchSpace.from_dict(TINY.to_dict() | {"hidden": {"layers": [1, 2], "neurons": [3, 5]}})
     agent = agent_for("random-search", TRIAL, space)
     parameters = (2 + 1) * 5 + (5 + 1) * 5 + (5 + 1) * 2
@@ -107,7 +107,7 @@ def lines_of(agent: TrialAgent) -> list[str]:
     return list(agent.report(agent.init(0), Clock()).lines)
 
 
-def test_what_the_run_will_do_is_told_beforehand() -> None:
+def test_the_planned_trials_are_described_beforehand() -> None:
     assert lines_of(agent_for("random-search", TRIAL)) == ["Random search: every trial takes 40 steps."]
     assert lines_of(agent_for("dehb", BRACKETS)) == [
         "DEHB: A round of 3 brackets (eta = 2) has 14 trials and takes 340 steps:",

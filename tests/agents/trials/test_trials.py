@@ -1,4 +1,4 @@
-"""Trials within one run: where they begin and end, what begins anew with them, and how good they were."""
+"""Trials within one run: where they begin and end, what they reset, and their fitness."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_trial_ends_at_the_first_step_that_reaches_its_budget(n_envs: int, end
     assert [start.number for start in diary.starts] == [1, 2, 3]
     assert [end.number for end in diary.ends] == [0, 1, 2]
     assert all(event.fidelity == 40 for event in (*diary.ends, *diary.starts))
-    # What is ended is what was begun, and every trial is another one.
+    # Every trial ends as it began, and all trials are different.
     begun = [first, *(start.hyperparameters for start in diary.starts)]
     assert [end.hyperparameters for end in diary.ends] == begun[:-1]
     assert len(set(begun)) == 4
@@ -51,14 +51,14 @@ def test_a_trial_ends_at_the_first_step_that_reaches_its_budget(n_envs: int, end
     assert all(env.resets == 3 * (in_a_trial + 1) + 1 for env in envs)
 
 
-def test_a_trial_and_what_follows_it_are_told_in_this_order() -> None:
+def test_the_events_at_the_end_of_a_trial_are_in_this_order() -> None:
     trainer, diary = trainer_for("random-search", TRIAL, [Scripted(7)]), Diary()
     trainer.run(40, [diary])
     kinds = [type(event).__name__ for event in diary.events]
     assert kinds == ["TargetUpdate", "TargetUpdate", "TrialEnd", "TrialStart", "Generation"]
 
 
-def test_all_clocks_begin_anew() -> None:
+def test_all_clocks_are_reset() -> None:
     settings = TRIAL | {"exploration_steps": 20}
     trainer = trainer_for("random-search", settings, [Scripted(7)])
     tags = ("rollout/exploration_rate", "ada/behaviour_rate", "search/trial")

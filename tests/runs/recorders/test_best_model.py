@@ -1,4 +1,4 @@
-"""The best model of a run: by what it is judged, when it is saved, and that a resumed run keeps the same one."""
+"""The best model of a run: how it is judged, when it is saved, and that a resumed run saves the same one."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_an_equal_return_is_not_better(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("count", "first"), [(1, 3_000), (2, 4_000)])
 def test_episodes_before_learning_started_do_not_count(count: int, first: int, tmp_path: Path) -> None:
     trainer = fake_run(count, interval=None)
-    # Random actions got more than what is learned: with one environment the tenth episode that began at 1501 or later
+    # Random actions got higher returns than the learned policy: with one environment the tenth episode from 1501 on
     # ends at 2600, with two at 3600.
     go(make_recorder(tmp_path, trainer, learning_starts=1_501), trainer, {0: 9.0, 1_701: 1.0}, until=5_000)
     assert rows(tmp_path) == [f"{first},1.0,training"]
@@ -157,7 +157,7 @@ def test_cut_back_to_a_checkpoint_it_goes_on_as_if_nothing_had_happened(
                 evaluate(recorder, trainer, {500: 2.0, 3_000: 9.0, 5_000: 10.0}.get(until, 1.0))
             if until == cut_at:
                 kept = recorder.file.written, trainer.clock, list(trainer.recent_episodes)
-            if cut and until == 5_300:  # killed here, after models were saved that the checkpoint knows nothing of
+            if cut and until == 5_300:  # killed here, after models were saved that the checkpoint does not include
                 recorder.on_close(trainer)
                 trainer, again = fake_run(1, interval=None), make_recorder(path, trainer)
                 again.file.resume(kept[0])

@@ -12,7 +12,7 @@ from adaqn.training.observers import Episode, Observer
 
 
 class ListSink:
-    """Keeps all that it is told."""
+    """Records all calls."""
 
     def __init__(self) -> None:
         self.calls: list[Any] = []
@@ -58,7 +58,7 @@ def test_the_metrics_and_their_tags(trainer: Any, monkeypatch: pytest.MonkeyPatc
     now = [100.0]
     monkeypatch.setattr("time.perf_counter", lambda: now[0])
     sink, stopwatch = ListSink(), Stopwatch()
-    stopwatch.set(1000.0)  # the time of the process before
+    stopwatch.set(1000.0)  # elapsed time of the previous process
     recorder = ProgressRecorder(20, [sink], stopwatch)
     trainer.clock = trainer.clock._replace(step=60)
     recorder.on_start(trainer)

@@ -101,7 +101,7 @@ def test_wandb_that_is_not_installed_is_told(monkeypatch: pytest.MonkeyPatch) ->
 
 
 class FakeWandb:
-    """Keeps what a run was begun with and told."""
+    """Records the arguments of `init` and all logged metrics."""
 
     def __init__(self) -> None:
         self.calls: list[object] = []
@@ -136,6 +136,7 @@ def test_wandb_without_a_login_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     assert require_wandb() is fake and fake.calls == []
 
 
+@pytest.mark.thorough
 def test_wandb_itself_without_a_login(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("wandb")
     for name in ("WANDB_API_KEY", "WANDB_MODE", "WANDB_IDENTITY_TOKEN_FILE"):

@@ -28,7 +28,7 @@ def test_the_final_return_is_of_the_last_hundred() -> None:
 
 
 def test_the_area_under_the_curve_weighs_hundredths_of_the_run_equally() -> None:
-    # Of 1000 steps, a hundredth has ten: 1 to 10, 11 to 20, ... The three in the first count as one.
+    # A hundredth of 1000 steps is ten: 1 to 10, 11 to 20, ... The three episodes in the first count as one.
     curve = episodes((4, 1.0), (8, 2.0), (10, 3.0), (11, 10.0), (1000, 30.0))
     assert auc_return(curve, 1000) == (2.0 + 10.0 + 30.0) / 3
     assert auc_return(episodes(), 1000) is None
@@ -77,7 +77,7 @@ def test_but_for_the_times_it_is_the_same_for_the_same_run(
 
 
 class EndAt40(Observer):
-    """Calls a method of the trainer when the run has got so far."""
+    """Calls a method of the trainer at a given step."""
 
     def __init__(self, method: str) -> None:
         self.method = method

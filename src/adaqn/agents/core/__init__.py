@@ -1,1 +1,1 @@
-"""What the families of algorithms share."""
+"""Components shared by the families of algorithms."""

@@ -1,4 +1,4 @@
-"""What AdaSAC and AdaTD3 share: parameters moved by one optimizer, and counts of what a stretch of updates did."""
+"""Building blocks of AdaSAC and AdaTD3: parameters with their optimizer, and statistics between two reports."""
 
 from __future__ import annotations
 
@@ -20,31 +20,31 @@ from adaqn.networks.optimizers import build_optimizer, optimizer_spec
 
 
 class OptimizedParameters(NamedTuple):
-    """Parameters and the state of the optimizer that moves them."""
+    """Parameters and the state of their optimizer."""
 
     parameters: Array
     optimizer: Any
 
 
-@cache  # for a second agent, and for every trial of a search, nothing is compiled anew
+@cache  # avoids recompilation for a second agent and for every trial of a search
 def _compiled_init(name: str) -> Callable[[Any], Any]:
     """The initial state of an optimizer, which does not depend on its learning rate."""
     return jax.jit(build_optimizer(name, 1.0, {}).init)
 
 
 class ParameterOptimizer(NamedTuple):
-    """An optimizer of the parameters of a network, or of a single number. Hashable."""
+    """An optimizer for the parameters of a network, or for a scalar. Hashable."""
 
     name: str
     learning_rate: float
-    network: Network | None  # None: one number
+    network: Network | None  # None for a scalar
 
     def init(self, parameters: Array) -> OptimizedParameters:
-        """The parameters with a fresh optimizer."""
+        """The parameters with a newly initialized optimizer."""
         return OptimizedParameters(parameters, _compiled_init(self.name)(self._as_arrays(parameters)))
 
     def step(self, current: OptimizedParameters, gradient: Array) -> OptimizedParameters:
-        """One step down the gradient."""
+        """One gradient descent step."""
         parameters = self._as_arrays(current.parameters)
         change, optimizer_state = self._build().update(self._as_arrays(gradient), current.optimizer, parameters)
         moved: Any = optax.apply_updates(parameters, change)
@@ -56,7 +56,7 @@ class ParameterOptimizer(NamedTuple):
         return build_optimizer(self.name, self.learning_rate, {})
 
     def _as_arrays(self, vector: Array) -> Any:
-        """Parameters or gradients as the optimizer must see them: some look at whole arrays, not at single weights."""
+        """The flat vector, or a list of arrays for optimizers that are not element-wise."""
         if optimizer_spec(self.name).elementwise:
             return vector
         return [vector[None]] if self.network is None else self.network.unravel(vector)
@@ -66,22 +66,22 @@ class UpdateCounts(NamedTuple):
     """Updates of the critics and of the actor since the last report."""
 
     made: Array  # [2]
-    learned: Array  # [2] those that changed anything
+    learned: Array  # [2] updates that changed the parameters
 
     @classmethod
     def none(cls) -> UpdateCounts:
-        """Nothing has been counted yet."""
+        """All counts at zero."""
         return cls(jnp.zeros(2, jnp.int32), jnp.zeros(2, jnp.int32))
 
     def critics(self, learned: Array) -> Self:
-        """One more update of the critics."""
+        """Count one update of the critics."""
         return self._replace(
             made=self.made + jnp.asarray([1, 0], jnp.int32),
             learned=self.learned + jnp.stack([learned, False]).astype(jnp.int32),
         )
 
     def actor(self, learned: Array) -> Self:
-        """One more update of the actor."""
+        """Count one update of the actor."""
         return self._replace(
             made=self.made + jnp.asarray([0, 1], jnp.int32),
             learned=self.learned + jnp.stack([False, learned]).astype(jnp.int32),
@@ -89,16 +89,16 @@ class UpdateCounts(NamedTuple):
 
 
 class Stretch(NamedTuple):
-    """What the updates since the last report did with the K members. [K] each"""
+    """Statistics of the K members over the updates since the last report. [K] each"""
 
     losses: Array
-    acted: Array  # share of the actor's updates with the member in the behaviour pair
+    acted: Array  # fraction of actor updates with the member in the behaviour pair
     newly_diverged: Array
-    selected: Array  # share of the critics' updates after which the member was in the target pair
+    selected: Array  # fraction of critic updates after which the member was in the target pair
 
 
 def end_stretch(record: MemberRecord, counts: UpdateCounts, finite: Array) -> tuple[MemberRecord, Stretch]:
-    """Report the stretch of updates that is over, and begin a new one. finite: [K]"""
+    """Return the statistics since the last report, and reset their counters. finite: [K]"""
     before = record.mark_diverged(~finite)
     critic_updates, actor_updates = jnp.maximum(counts.made, 1)
     stretch = Stretch(
@@ -111,7 +111,10 @@ def end_stretch(record: MemberRecord, counts: UpdateCounts, finite: Array) -> tu
 
 
 def without_diverged(ensemble: Ensemble, parameters: EnsembleParameters, diverged: Array) -> EnsembleParameters:
-    """Zeros for diverged members where both of two are computed: what nobody asks for has no slope, but 0 · NaN has."""
+    """With two members, set the parameters of diverged ones to zero.
+
+    Both are evaluated even if only one is used, and the zero gradient of the unused one times NaN would be NaN.
+    """
     if ensemble.size != 2:
         return parameters
     return tuple(
@@ -123,10 +126,10 @@ def without_diverged(ensemble: Ensemble, parameters: EnsembleParameters, diverge
 def inherited_critics(
     ensemble: EnsembleState, target: EnsembleParameters, heirs: Inheritance, rng: np.random.Generator
 ) -> tuple[EnsembleState, EnsembleParameters]:
-    """Online critics of the next members, and Polyak targets, which are inherited as the weights are.
+    """Online critics of the next members, and their Polyak targets, which are inherited in the same way.
 
-    A member of the pair that is replaced is replaced by another's child with that one's loss, until the next
-    update chooses again.
+    If a member of the target pair is replaced, the child in its slot is part of the pair until the next update chooses
+    a new pair.
     """
     members = heirs.new.join(next_members(rng, heirs.old.split(ensemble), heirs))
     targets = [np.asarray(heirs.old.member(target, k)) for k in range(heirs.old.size)]

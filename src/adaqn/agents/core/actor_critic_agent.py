@@ -1,4 +1,4 @@
-"""What AdaSAC and AdaTD3 share as the loop sees them: acting, the rhythm of critics and actor, reports of pairs."""
+"""The base class of AdaSAC and AdaTD3: acting, the update schedule of critics and actor, and reports of the pairs."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ Learning = TypeVar("Learning", bound=ActorCriticState)
 
 
 class ActorCriticAgent(EnsembleAgent[Learning, ActorCriticPrograms]):
-    """Critics of continuous actions and an actor, whose actions in [-1, 1] the environments rescale to their Box."""
+    """An agent with critics and an actor; actions are in [-1, 1], and the environments rescale them to their Box."""
 
     functions: ClassVar[Functions]
-    outputs_per_action: ClassVar[int]  # of the actor
-    actor_copies: ClassVar[int]  # arrays of the size of the actor's parameters that the state has
+    outputs_per_action: ClassVar[int]  # actor outputs per action dimension
+    actor_copies: ClassVar[int]  # arrays in the state with the size of the actor's parameters
 
     def __init__(
         self,
@@ -59,12 +59,12 @@ class ActorCriticAgent(EnsembleAgent[Learning, ActorCriticPrograms]):
 
     @property
     def parameter_bytes(self) -> int:
-        """Those of the critics, and the actor with its optimizer."""
+        """The bytes of the critics, and of the actor with its optimizer."""
         return super().parameter_bytes + self._actor_need.size
 
     @property
     def memory_needs(self) -> tuple[Need, ...]:
-        """Those of the critics and of the actor."""
+        """The needs of the critics and of the actor."""
         return *super().memory_needs, self._actor_need
 
     @property
@@ -72,15 +72,15 @@ class ActorCriticAgent(EnsembleAgent[Learning, ActorCriticPrograms]):
         return Need("the actor", self.actor_copies * 4 * self._actor.size, "take smaller layers for actor_hidden")
 
     def _least_bytes(self, members: tuple[Hyperparameters, ...]) -> int:
-        """Those of the critics, and the actor."""
+        """The bytes of the critics' and the actor's parameters."""
         return super()._least_bytes(members) + 4 * self._actor.size
 
     def start(self, members: tuple[Hyperparameters, ...], seed: int) -> Learning:
-        """Critics and an actor with fresh weights."""
+        """Initialize the critics and the actor."""
         return self.functions.start(self.program(members), members, self.discounts(members), seed)
 
     def program(self, members: tuple[Hyperparameters, ...]) -> Program[Any]:
-        """What the compiled functions for these members depend on."""
+        """The static arguments of the compiled functions for these members."""
         return Program(self.ensemble_of(members), self._actor, self.settings)
 
     def compile(self, members: tuple[Hyperparameters, ...]) -> ActorCriticPrograms:
@@ -88,7 +88,7 @@ class ActorCriticAgent(EnsembleAgent[Learning, ActorCriticPrograms]):
         return compiled_programs(self.functions, self.program(members))
 
     def plan(self, state: AgentState[Learning], clock: Clock, ended: np.ndarray) -> tuple[Operation, ...]:
-        """Updates every so many steps, and now and then a report of the pairs or a generation."""
+        """Updates every `train_freq` steps, reports of the pairs and generations at their own intervals."""
         del ended
         s = self.settings
         due: list[Operation] = []
@@ -102,7 +102,7 @@ class ActorCriticAgent(EnsembleAgent[Learning, ActorCriticPrograms]):
         return tuple(due)
 
     def updates(self, number: int) -> list[Operation]:
-        """Updates of the critics when it is time for the n-th time, the last one with the actor's if that is due."""
+        """The updates of the n-th training step: of the critics, the last one also of the actor if it is due."""
         s = self.settings
         last = Operation.UPDATE if number % s.policy_delay else Operation.ACTOR_UPDATE
         return [Operation.UPDATE] * (s.gradient_steps - 1) + [last]
@@ -110,7 +110,7 @@ class ActorCriticAgent(EnsembleAgent[Learning, ActorCriticPrograms]):
     def act(
         self, state: AgentState[Learning], observations: np.ndarray, clock: Clock, rng: np.random.Generator
     ) -> tuple[AgentState[Learning], np.ndarray | Failure]:
-        """Uniform actions until learning starts, then those of the policy with noise."""
+        """Uniformly random actions until `learning_starts`, then the policy's actions with exploration noise."""
         shape = (len(observations), self._actions)
         if clock.step < self.settings.learning_starts:
             return state, rng.uniform(-1.0, 1.0, shape).astype(np.float32)
@@ -119,7 +119,7 @@ class ActorCriticAgent(EnsembleAgent[Learning, ActorCriticPrograms]):
 
     @abstractmethod
     def draws(self, members: int, batch: Batch[np.ndarray], rng: np.random.Generator) -> Any:
-        """What is random in one update."""
+        """Draw the random numbers of one update."""
 
     def update(
         self,
@@ -130,7 +130,7 @@ class ActorCriticAgent(EnsembleAgent[Learning, ActorCriticPrograms]):
         rng: np.random.Generator,
         act_on: np.ndarray | None = None,
     ) -> tuple[AgentState[Learning], np.ndarray | Failure | None]:
-        """One gradient step of every critic, of the actor if the operation says so, and then perhaps `act`."""
+        """One gradient step of every critic, and of the actor if it is an `ACTOR_UPDATE`; then `act` if requested."""
         draws = self.draws(len(state.members), batch, rng)
         epsilon = np.asarray(behaviour_epsilon(self.settings, clock), np.float32)
         programs = self.programs(state)
@@ -145,7 +145,7 @@ class ActorCriticAgent(EnsembleAgent[Learning, ActorCriticPrograms]):
     def perform(
         self, state: AgentState[Learning], operation: Operation, clock: Clock, rng: np.random.Generator
     ) -> tuple[AgentState[Learning], tuple[Event, ...]]:
-        """Report the pairs of the last stretch, or replace members."""
+        """Report the pairs since the last report, or replace members."""
         if operation is Operation.GENERATION:
             return self._generation(state, clock, rng)
         assert operation is Operation.TARGET_UPDATE, "nothing else is planned besides updates"
@@ -154,7 +154,7 @@ class ActorCriticAgent(EnsembleAgent[Learning, ActorCriticPrograms]):
     def _generation(
         self, state: AgentState[Learning], clock: Clock, rng: np.random.Generator
     ) -> tuple[AgentState[Learning], tuple[Event, ...]]:
-        """Replace members by their cumulated losses; the pair is chosen anew in every update."""
+        """Replace members according to their cumulated losses; the pair needs no update, every update chooses it."""
         diverged = self.diverged(state)
         if diverged.all():
             return state, (self.failure(state),)
@@ -171,7 +171,7 @@ class ActorCriticAgent(EnsembleAgent[Learning, ActorCriticPrograms]):
     def _report_pairs(
         self, state: AgentState[Learning], clock: Clock
     ) -> tuple[AgentState[Learning], tuple[Event, ...]]:
-        """Tell how often each member was in the pairs, unless nothing can be learned any more."""
+        """Report how often each member was in the pairs, or the failure if learning is stuck."""
         if (failure := self._stuck(state)) is not None:
             return state, (failure,)
         learning, stretch = self.programs(state).report_stretch(state.learning)
@@ -179,7 +179,7 @@ class ActorCriticAgent(EnsembleAgent[Learning, ActorCriticPrograms]):
         return state, (self.target_update(state, clock, *stretch),)
 
     def _stuck(self, state: AgentState[Learning]) -> Failure | None:
-        """The failure of an actor that has come to where neither it nor the critics can learn any more."""
+        """The failure of an actor that has diverged so far that updates no longer change anything, else None."""
         made, learned = jax.device_get(state.learning.counts)
         alive = not np.asarray(state.learning.record.diverged).all()
         if alive and ((made > 0) & (learned == 0)).any():
@@ -189,7 +189,7 @@ class ActorCriticAgent(EnsembleAgent[Learning, ActorCriticPrograms]):
     def policy(
         self, state: AgentState[Learning], observations: np.ndarray, rng: np.random.Generator | None, clock: Clock
     ) -> np.ndarray:
-        """The actions of the actor without noise; with a generator, with that of training."""
+        """The actor's actions: without noise, or with exploration noise if a generator is given."""
         del clock
         programs = self.programs(state)
         if rng is None:
@@ -198,13 +198,13 @@ class ActorCriticAgent(EnsembleAgent[Learning, ActorCriticPrograms]):
         return np.array(programs.act(state.learning, observations, noise))
 
     def report(self, state: AgentState[Learning], clock: Clock) -> Report:
-        """The members as they stand, and scalars for the logs."""
+        """Summarize the members, with scalars for the logs."""
         report = super().report(state, clock)
         own = {"ada/behaviour_rate": behaviour_epsilon(self.settings, clock)}
         return report._replace(metrics=report.metrics | own)
 
     def _finite(self, actions: Array | Any) -> np.ndarray | Failure:
-        """The actions of the policy [n, A]; that they are none is said here, and not by the environment."""
+        """The policy's actions [n, A], or a failure if they are not finite, so that no environment receives them."""
         chosen = np.asarray(actions)
         return chosen if np.isfinite(chosen).all() else self._actor_failure("its actions are not finite")
 

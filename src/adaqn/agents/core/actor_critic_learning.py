@@ -1,4 +1,4 @@
-"""The lines of Algorithm 2 that AdaSAC and AdaTD3 share, as pure functions of the state of either."""
+"""The parts of Algorithm 2 that AdaSAC and AdaTD3 share, as pure functions of either state."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from adaqn.selection import TargetRule, behaviour_rule, target_rule
 
 
 class ActorCriticState(LearningState, Protocol):
-    """What the arrays of both have in common. K members, of which two make up the target."""
+    """The fields that both states have. K members, of which two make up the target."""
 
     @property
     def target(self) -> EnsembleParameters: ...
@@ -45,7 +45,7 @@ SettingsT = TypeVar("SettingsT", bound=PairSettings)
 
 
 class Program(NamedTuple, Generic[SettingsT]):
-    """What the compiled functions depend on. Hashable."""
+    """The static arguments of the compiled functions. Hashable."""
 
     ensemble: Ensemble  # of critics: observation and action in, one value out
     actor: Network  # observation in
@@ -53,18 +53,18 @@ class Program(NamedTuple, Generic[SettingsT]):
 
     @property
     def rule(self) -> TargetRule:
-        """How the pair, or the mixture, of the target is chosen."""
+        """The rule that chooses the target pair or mixture."""
         return target_rule(self.settings.selection, self.settings.selection_temperature)
 
     def optimizer(self, network: Network | None) -> ParameterOptimizer:
-        """That of the actor, or with None that of a single number that is learned with it."""
+        """The optimizer of the actor's network, or with None, of a scalar that is learned with the same settings."""
         return ParameterOptimizer(self.settings.actor_optimizer, self.settings.actor_learning_rate, network)
 
 
 def critic_step(
     program: Program[SettingsT], state: ActorCriticState, batch: Batch[Array], next_value: Array
 ) -> tuple[EnsembleState, Array]:
-    """One gradient step of every critic on the target with V(s') [B] (lines 8 to 10); and L2 errors before it. [K]"""
+    """One gradient step of every critic towards the target with V(s') [B] (lines 8 to 10); L2 errors before it. [K]"""
 
     def target_with(discount: Array) -> Array:
         return bellman_target(next_value, batch, discount)
@@ -75,12 +75,12 @@ def critic_step(
         jax.vmap(target_with)(state.discount),
         lambda q: q[:, 0],
     )
-    # Members may learn with losses and discounts of their own; they are compared by the L2 error with γ̄.
+    # Members may train with different losses and discounts; they are compared by the L2 error with γ̄.
     return trained, l2(predictions - target_with(state.gamma)[None, :]).mean(axis=1)
 
 
 def choose_pair(program: Program[SettingsT], state: State, uniforms: Array | np.ndarray, learned: Array) -> State:
-    """The choice of ψ1 and ψ2 after an update of the critics (line 13), which is counted with whether it was one."""
+    """Choose ψ1 and ψ2 after an update of the critics (line 13); `learned`: whether the update changed them."""
     everyone = jnp.ones(program.ensemble.size, bool)
     record, selected = state.record.select(program.rule, jnp.asarray(uniforms), everyone, 2)
     return state._replace(record=record, selected=selected, counts=state.counts.critics(learned))
@@ -89,7 +89,7 @@ def choose_pair(program: Program[SettingsT], state: State, uniforms: Array | np.
 def behaviour_pair(
     program: Program[SettingsT], state: ActorCriticState, uniforms: Array | np.ndarray, epsilon: Array | np.ndarray
 ) -> Array:
-    """ψ1^b and ψ2^b, drawn before an update of the actor (line 15); one member twice if no other is alive. [2]"""
+    """ψ1^b and ψ2^b, drawn before an update of the actor (line 15); equal if the other member has diverged. [2]"""
     record = state.record
     draw = behaviour_rule(program.settings.behaviour or "epsilon")
     drawn = draw(jnp.asarray(uniforms), jnp.asarray(epsilon), record.loss, record.alive, state.selected.leading(2))
@@ -97,14 +97,14 @@ def behaviour_pair(
 
 
 def count_actor_update(state: State, members: Array, learned: Array) -> State:
-    """The state after an update of the actor against these members, if it changed anything."""
+    """Count an update of the actor against these members; `learned`: whether it changed the actor."""
     record = state.record
     acted = record.acted + among(members, record.acted.shape[0])
     return state._replace(record=record._replace(acted=acted), counts=state.counts.actor(learned))
 
 
 def report_stretch(program: Program[SettingsT], state: State) -> tuple[State, Stretch]:
-    """Report what the updates since the last report did, and begin a new stretch."""
+    """Return the statistics of the updates since the last report, and reset their counters."""
     finite = program.ensemble.finite(program.ensemble.parameters(state.ensemble))
     record, stretch = end_stretch(state.record, state.counts, finite)
     selected = record.without_dead_partner(state.selected, 2)

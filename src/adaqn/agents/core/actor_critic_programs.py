@@ -1,4 +1,4 @@
-"""The compiled functions of algorithms with an actor: an update and the next actions in one dispatch."""
+"""Compiled functions of the actor-critic algorithms: an update and the next actions in one dispatch."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Functions(NamedTuple):
 
 
 class ActorCriticPrograms(NamedTuple):
-    """The same functions, compiled for one ensemble and actor."""
+    """The functions of a family, compiled for one ensemble and actor."""
 
     act: Any  # (state, observations [n, ...], noise [n, A]) -> actions [n, A]
     mode: Any  # (state, observations) -> actions
@@ -37,7 +37,7 @@ class ActorCriticPrograms(NamedTuple):
 
 @lru_cache(maxsize=32)
 def compiled_programs(family: Functions, program: Program[Any]) -> ActorCriticPrograms:
-    """The programs; the same object for equal architectures and settings."""
+    """Compile the functions; equal architectures and settings share one result."""
 
     def update(state: Any, batch: Batch[Array], draws: Any, epsilon: Array, actor: bool) -> Any:
         state = family.update_critics(program, state, batch, draws)

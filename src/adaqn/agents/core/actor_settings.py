@@ -1,4 +1,4 @@
-"""Settings of algorithms with an actor and critics of continuous actions."""
+"""Settings of the actor-critic algorithms for continuous actions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from adaqn.hyperparameters import ACTIVATIONS, OPTIMIZERS, Hyperparameters, laye
 
 
 def layers_text(name: str, given: str | int | Sequence[int]) -> str:
-    """Layers as one value, so that a configuration reads the same from Python, YAML and the command line."""
+    """Layer widths as text, so that a configuration is the same from Python, YAML and the command line."""
     try:
         if isinstance(given, str):
             layers_from_text(given)
@@ -29,23 +29,21 @@ def layers_text(name: str, given: str | int | Sequence[int]) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class ActorSettings(Settings):
-    """What algorithms with an actor share."""
+    """Settings of all actor-critic algorithms."""
 
-    learning_starts: int = setting(
-        1_000, "steps taken before the first update, with uniformly random actions", at_least(0)
-    )
-    buffer_size: int = setting(1_000_000, "transitions that the replay buffer holds", at_least(1))
-    batch_size: int = setting(256, "transitions in one update", at_least(1))
+    learning_starts: int = setting(1_000, "steps before the first update, with uniformly random actions", at_least(0))
+    buffer_size: int = setting(1_000_000, "capacity of the replay buffer in transitions", at_least(1))
+    batch_size: int = setting(256, "transitions per update", at_least(1))
     gradient_steps: int = setting(
-        1, "updates of the critics made each time (UTD), the last one followed by the actor's", at_least(1)
+        1, "critic updates per training step (UTD); the last one is followed by the actor's", at_least(1)
     )
-    policy_delay: int = setting(1, "the actor is updated every so many times that the critics are", at_least(1))
-    tau: float = setting(0.005, "rate at which target critics and cumulated losses follow", between(0.0, 1.0))
+    policy_delay: int = setting(1, "training steps between updates of the actor", at_least(1))
+    tau: float = setting(0.005, "rate of the Polyak averages of target critics and cumulated losses", between(0.0, 1.0))
     actor_hidden: str = setting("256x256", "hidden layers of the actor", layers_text)
     actor_activation: str = named("relu", "activation of the actor", lambda: ACTIVATIONS)
     actor_optimizer: str = named("adam", "optimizer of the actor", lambda: OPTIMIZERS)
     actor_learning_rate: float = setting(1e-3, "learning rate of the actor", between(0.0))
-    selection_interval: int = setting(1_000, "steps that a row of selection.csv sums up", at_least(1))
+    selection_interval: int = setting(1_000, "steps summarized by one row of selection.csv", at_least(1))
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -53,7 +51,7 @@ class ActorSettings(Settings):
 
     @property
     def actor(self) -> Hyperparameters:
-        """The actor's network and optimizer, which are checked as a member's are."""
+        """The actor's network and optimizer, validated like a member's."""
         return Hyperparameters(
             hidden=layers_from_text(self.actor_hidden),
             activation=self.actor_activation,
@@ -64,7 +62,7 @@ class ActorSettings(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class PairSettings(ActorSettings, SelectionSettings):
-    """What all members share, and how pairs of them are chosen."""
+    """Settings that all members share, and how pairs of them are chosen."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -1,4 +1,4 @@
-"""What all algorithms with an ensemble of critics share, as the loop sees them."""
+"""The base class of all algorithms with an ensemble of critics."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from adaqn.selection import Selection
 
 
 class LearningState(Protocol):
-    """What the arrays of every family have in common. K members."""
+    """The fields that the learning state of every family has. K members."""
 
     @property
     def ensemble(self) -> EnsembleState: ...
@@ -49,7 +49,7 @@ Programs = TypeVar("Programs")
 
 
 class AgentState(NamedTuple, Generic[Learning]):
-    """What the loop carries: the members, and the arrays that learning changes."""
+    """The state passed through the loop: the members, and the arrays that learning changes."""
 
     members: tuple[Hyperparameters, ...]
     learning: Learning
@@ -57,7 +57,7 @@ class AgentState(NamedTuple, Generic[Learning]):
 
 
 class EnsembleAgent(ABC, Generic[Learning, Programs]):
-    """The part of an agent that does not depend on how it acts and what its critics learn from."""
+    """The part of an agent that is independent of how it acts and of its learning targets."""
 
     def __init__(
         self,
@@ -78,35 +78,35 @@ class EnsembleAgent(ABC, Generic[Learning, Programs]):
 
     @abstractmethod
     def start(self, members: tuple[Hyperparameters, ...], seed: int) -> Learning:
-        """The arrays of these members with fresh weights."""
+        """Initialize the learning state of these members."""
 
     @abstractmethod
     def compile(self, members: tuple[Hyperparameters, ...]) -> Programs:
-        """The compiled functions for these members; equal architectures share them."""
+        """Compile the functions for these members; equal architectures share them."""
 
     @abstractmethod
     def inherited(self, learning: Learning, heirs: Inheritance, rng: np.random.Generator) -> Learning:
-        """The arrays with the networks of the next members; their record follows by itself."""
+        """Replace the networks by those of the next members; `replace_members` takes care of the record."""
 
     def programs(self, state: AgentState[Learning]) -> Programs:
-        """The compiled functions for the members of a state, looked up once for each generation."""
+        """The compiled functions for the members of a state, looked up once per generation."""
         if self._compiled is None or self._compiled[0] is not state.members:
             self._compiled = state.members, self.compile(state.members)
         return self._compiled[1]
 
     def ensemble_of(self, members: tuple[Hyperparameters, ...]) -> Ensemble:
         """The ensemble of these members for the spaces of this run."""
-        # A group has one program for all; where members come and go, each has its own.
+        # A group shares one program; when members can be replaced, each needs its own.
         return Ensemble.of(members, self._input_shape, self._outputs, grouped=self.evolution is None, scale=self._scale)
 
     @property
     def parameter_bytes(self) -> int:
-        """The parameters of all members, with targets and optimizers."""
+        """The bytes of all members' parameters, with targets and optimizer states."""
         return networks_need(self.ensemble_of(self._members)).size
 
     @property
     def memory_needs(self) -> tuple[Need, ...]:
-        """All members, and one update of them."""
+        """Memory for all members and for one update of them."""
         ensemble = self.ensemble_of(self._members)
         return networks_need(ensemble), batch_need(ensemble.networks, self._common.batch_size, self._common.n_steps)
 
@@ -117,7 +117,7 @@ class EnsembleAgent(ABC, Generic[Learning, Programs]):
     def episodes_ended(
         self, state: AgentState[Learning], episodes: Sequence[FinishedEpisode], clock: Clock
     ) -> AgentState[Learning]:
-        """Members are compared by their losses, so the returns change nothing."""
+        """Return the state unchanged: members are compared by their losses, not by returns."""
         del episodes, clock
         return state
 
@@ -128,15 +128,15 @@ class EnsembleAgent(ABC, Generic[Learning, Programs]):
         return np.asarray(state.learning.record.diverged) | ~np.array(finite)
 
     def failure(self, state: AgentState[Learning]) -> Failure:
-        """No member is left whose values are finite."""
+        """The failure when all members have diverged."""
         names = "; ".join(f"{k}: {member.to_dict()}" for k, member in enumerate(state.members))
         return Failure(AllMembersDiverged(f"all members diverged (their values are no longer finite): {names}"))
 
     def children(
         self, state: AgentState[Learning], fitness: np.ndarray, clock: Clock, rng: np.random.Generator
     ) -> tuple[Descendant, ...]:
-        """The next member of every slot, by the fitness [K] of the current ones; lower is better, inf for diverged."""
-        assert self.evolution is not None, "only planned where members are replaced"
+        """The next member of every slot, given the current fitness [K] (lower is better, inf if diverged)."""
+        assert self.evolution is not None, "generations are planned only when members can be replaced"
         return self.evolution.children(rng, state.members, fitness, clock.step)
 
     def replace_members(
@@ -147,7 +147,7 @@ class EnsembleAgent(ABC, Generic[Learning, Programs]):
         clock: Clock,
         rng: np.random.Generator,
     ) -> tuple[AgentState[Learning], Generation]:
-        """Put children into the slots of those that go; a survivor keeps its slot and its record."""
+        """Put the children into their slots; survivors keep their slots and records."""
         members = tuple(child.hyperparameters for child in children)
         old, new = self.ensemble_of(state.members), self.ensemble_of(members)
         heirs = inheritance(rng, old, new, children, reset_weights)
@@ -161,12 +161,12 @@ class EnsembleAgent(ABC, Generic[Learning, Programs]):
         return AgentState(members, learning, number), Generation(clock.step, number, children)
 
     def discounts(self, members: tuple[Hyperparameters, ...]) -> np.ndarray:
-        """γ_k of each member, by default γ̄. [K]"""
+        """γ_k of each member, which defaults to γ̄. [K]"""
         gamma = self._common.gamma
         return np.asarray([gamma if m.discount is None else m.discount for m in members], np.float32)
 
     def target_member(self, state: AgentState[Learning]) -> int:
-        """The member that the target is computed from, or the first of them."""
+        """The target member; the first one if there are several."""
         return int(state.learning.selected.members[0])
 
     def target_update(
@@ -178,7 +178,7 @@ class EnsembleAgent(ABC, Generic[Learning, Programs]):
         newly_diverged: Any,  # [K] bool
         selected: Any = None,  # [K]
     ) -> TargetUpdate | Failure:
-        """The event of a target that was renewed, or the failure of all members."""
+        """The event of a target update, or the failure if all members have diverged."""
         if np.asarray(state.learning.record.diverged).all():
             return self.failure(state)
         return TargetUpdate(
@@ -191,7 +191,7 @@ class EnsembleAgent(ABC, Generic[Learning, Programs]):
         )
 
     def report(self, state: AgentState[Learning], clock: Clock) -> Report:
-        """The members as they stand, and scalars for the logs."""
+        """Summarize the members, with scalars for the logs."""
         del clock
         record: MemberRecord = jax.device_get(state.learning.record)
         targets = tuple(dict.fromkeys(np.asarray(state.learning.selected.members).tolist()))
@@ -217,7 +217,7 @@ class EnsembleAgent(ABC, Generic[Learning, Programs]):
         return Report(members, targets, state.generation, metrics)
 
     def to_arrays(self, state: AgentState[Learning]) -> tuple[Arrays, Json]:
-        """All of the state as named arrays and JSON."""
+        """Convert the whole state to named arrays and JSON."""
         members = [member.to_dict() for member in state.members]
         return state_to_arrays(state.learning), {"members": members, "generation": state.generation}
 
@@ -225,19 +225,19 @@ class EnsembleAgent(ABC, Generic[Learning, Programs]):
         """The inverse of `to_arrays`."""
         members = members_from(meta["members"])
         held, least = sum(array.nbytes for array in arrays.values()), self._least_bytes(members)
-        if held < least:  # asked before room is made for so many parameters
+        if held < least:  # checked before memory for the parameters is allocated
             raise CheckpointError(
-                f"the saved state has no arrays for its members: they are {held:,} bytes, and the parameters {least:,}"
+                f"the saved state is incomplete: it has {held:,} bytes, but its members' parameters need {least:,}"
             )
         learning = state_from_arrays(self.start(members, seed=0), arrays)
         return AgentState(members, learning, count("the saved generation", meta["generation"]))
 
     def saved_bytes(self, meta: Json) -> int:
-        """The size of the parameters of the members that were saved."""
+        """The size of the saved members' parameters."""
         return self._least_bytes(members_from(meta["members"]))
 
     def _least_bytes(self, members: tuple[Hyperparameters, ...]) -> int:
-        """The size of the online parameters of these members, which a saved state has at least."""
+        """The size of these members' online parameters, a lower bound on the size of a saved state."""
         return 4 * self.ensemble_of(members).parameter_count
 
 

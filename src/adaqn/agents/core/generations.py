@@ -1,4 +1,4 @@
-"""How members are replaced by others during a run: by generations in a space, or by a schedule."""
+"""How members are replaced during a run: by generations in a search space, or by a schedule."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from adaqn.space import SearchSpace
 
 
 class Evolution(Protocol):
-    """Decides when members are replaced, and by whom."""
+    """Decides when members are replaced, and by which."""
 
     def due(self, step: int, members: Sequence[Hyperparameters]) -> bool:
-        """Whether members are replaced at this step, if these are the ones there."""
+        """Whether these members are due for replacement at this step."""
         ...
 
     def children(
         self, rng: np.random.Generator, members: Sequence[Hyperparameters], fitness: np.ndarray, step: int
     ) -> tuple[Descendant, ...]:
-        """The next member of every slot, from the fitness of those there are (lower is better). [K]"""
+        """The next member of every slot, given the fitness of the current ones (lower is better). [K]"""
         ...
 
 
 @dataclass(frozen=True)
 class Generations:
-    """Exploit and explore in a space, every so many steps."""
+    """Exploit and explore in a search space, at a fixed interval of steps."""
 
     space: SearchSpace
     settings: EvolutionSettings
@@ -46,25 +46,25 @@ class Generations:
     def children(
         self, rng: np.random.Generator, members: Sequence[Hyperparameters], fitness: np.ndarray, step: int
     ) -> tuple[Descendant, ...]:
-        """Survivors in their slots, and mutated copies of them in the others."""
+        """Survivors in their slots, and mutated copies of them in the other slots."""
         del step
         return next_generation(rng, self.space, members, fitness, self.settings.exploit, self.settings.mutations)
 
 
 @dataclass(frozen=True)
 class Replacements:
-    """One member that becomes what a schedule says."""
+    """A single member that follows a schedule of hyperparameters."""
 
     schedule: tuple[Scheduled, ...]
 
     def due(self, step: int, members: Sequence[Hyperparameters]) -> bool:
-        """Where the schedule names other hyperparameters than the member has, however long it has done so."""
+        """Whether the scheduled hyperparameters at this step differ from the member's."""
         return self._at(step) != members[0]
 
     def children(
         self, rng: np.random.Generator, members: Sequence[Hyperparameters], fitness: np.ndarray, step: int
     ) -> tuple[Descendant, ...]:
-        """The member that the schedule names."""
+        """The member scheduled at this step."""
         del rng, members, fitness
         return (Descendant(self._at(step), 0, "schedule"),)
 
@@ -74,7 +74,7 @@ class Replacements:
 
 
 def evolution_of(population: Population, settings: EvolutionSettings) -> Evolution | None:
-    """How this population moves, or None if it stays what it is."""
+    """How this population is evolved, or None if its members stay the same."""
     if population.space is not None:
         return Generations(population.space, settings)
     if population.schedule:
@@ -84,16 +84,16 @@ def evolution_of(population: Population, settings: EvolutionSettings) -> Evoluti
 
 @dataclass(frozen=True)
 class Inheritance:
-    """How the parameters of the next members follow from those of their parents."""
+    """How the next members inherit parameters from their parents."""
 
     old: Ensemble
     new: Ensemble
     children: tuple[Descendant, ...]
-    fresh: tuple[np.ndarray, ...]  # [P] of each child, where a child has not its parent's
+    fresh: tuple[np.ndarray, ...]  # [P] newly initialized parameters per slot, empty for survivors
     reset_weights: bool
 
     def parameters(self, slot: int, of_parents: Sequence[np.ndarray]) -> np.ndarray:
-        """The parameters of the member in a slot, from those of all parents. [P]"""
+        """The parameters of the member in a slot, given those of all parents. [P]"""
         child = self.children[slot]
         assert child.parent is not None, "members of a generation have parents"
         if not child.is_new:
@@ -107,7 +107,7 @@ class Inheritance:
 def inheritance(
     rng: np.random.Generator, old: Ensemble, new: Ensemble, children: tuple[Descendant, ...], reset_weights: bool
 ) -> Inheritance:
-    """Draw what the children do not inherit."""
+    """Initialize the parameters that the children do not inherit."""
     fresh = tuple(
         new.network(slot).init(rng) if child.is_new else np.zeros(0, np.float32) for slot, child in enumerate(children)
     )
@@ -115,7 +115,7 @@ def inheritance(
 
 
 def next_members(rng: np.random.Generator, states: Sequence[GroupState], heirs: Inheritance) -> list[GroupState]:
-    """The members one by one: survivors as they were, children with an optimizer that starts afresh."""
+    """The state of each next member: survivors unchanged, children with a newly initialized optimizer."""
     of_parents = [np.asarray(state.parameters)[0] for state in states]
     following = []
     for slot, child in enumerate(heirs.children):

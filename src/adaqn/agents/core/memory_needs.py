@@ -1,7 +1,7 @@
-"""What learning needs memory for besides the replay buffer, worked out from shapes before anything is allocated.
+"""Memory that learning needs besides the replay buffer, computed from shapes before anything is allocated.
 
-These are lower bounds, so that nothing is refused that would work: what a run takes at its start, without the
-compiler's own needs.
+These are lower bounds, so that no run is rejected that would work: memory at the start of a run, without that of the
+compiler.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from adaqn.networks.network import Network
 from adaqn.replay.memory import Need
 
 _FLOAT = 4
-# Online and target parameters, and two moments of the gradient as most optimizers keep them.
+# Online and target parameters, and two moments of the gradient, as in most optimizers.
 _COPIES = 4
-# Of every step of a return: its index, its reward and whether the episode ended there.
+# Per step of an n-step return: its index, its reward, and whether the episode ended there.
 _BYTES_PER_STEP = 8 + _FLOAT + 1
 
 
 def networks_need(ensemble: Ensemble) -> Need:
-    """The parameters of all members, with targets and optimizers."""
+    """Memory for the parameters of all members, with targets and optimizer states."""
     network = max(ensemble.networks, key=lambda network: network.size)
     inputs, units = max(_dense_or_convolved(network), key=math.prod)
     members = "one member" if ensemble.size == 1 else f"{ensemble.size} members"
@@ -32,7 +32,7 @@ def networks_need(ensemble: Ensemble) -> Need:
 
 
 def batch_need(networks: tuple[Network, ...], batch_size: int, n_steps: int) -> Need:
-    """The transitions of one update, and what the layers of one network make of them."""
+    """Memory for the transitions of one update, and for the activations of one network."""
     shape = networks[0].observation_shape
     observations = 2 * math.prod(shape) * (1 if len(shape) == 3 else _FLOAT)  # images may be bytes
     units = max(sum(math.prod(features) for features in _features(network)) for network in networks)
@@ -45,18 +45,18 @@ def batch_need(networks: tuple[Network, ...], batch_size: int, n_steps: int) -> 
 
 
 def _features(network: Network) -> list[tuple[int, ...]]:
-    """The shapes of what every layer puts out for one observation."""
+    """The output shape of every layer for one observation."""
     dense = [(units,) for units in (*network.architecture.hidden, network.outputs)]
     return [*network.images[1:], *dense]
 
 
 def _dense_or_convolved(network: Network) -> list[tuple[int, int]]:
-    """The weights of every layer: how many each unit (or channel) has, and how many of those there are."""
+    """The weights of every layer as (inputs per unit or channel, units or channels)."""
     return [(math.prod(inputs), units) for *inputs, units in network.shapes[::2]]
 
 
 def _remedy(network: Network, inputs: int, units: int) -> str:
-    """What to change if the layer with these weights, the largest, is too large."""
+    """The advice when the largest layer, with these weights, is too large."""
     layers = _dense_or_convolved(network)
     place, first_dense = layers.index((inputs, units)), len(network.architecture.convolutions)
     if place < first_dense or (place == first_dense > 0 and inputs > units):

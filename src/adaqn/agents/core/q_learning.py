@@ -1,4 +1,4 @@
-"""Learning of Q functions with discrete actions, as pure functions: what DQN and SEARL have in common."""
+"""Q-learning with discrete actions as pure functions, shared by DQN and SEARL."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from adaqn.selection import Selection
 
 
 class ValueState(NamedTuple):
-    """All that learning changes. K members, S of them make up the target."""
+    """Everything that learning changes. K members, of which S make up the target."""
 
     ensemble: EnsembleState  # online parameters and optimizer states
     target: EnsembleParameters  # snapshot of the online parameters at the last target update
-    selected: Selection  # the target member ψ, an index into the snapshot, or several with weights
+    selected: Selection  # the target member ψ (an index into the snapshot), or several with weights
     record: MemberRecord
     discount: Array  # [K] γ_k
     gamma: Array  # [] γ̄
 
 
 def next_value(q_target: Array, q_online: Array | None) -> Array:
-    """max_a' Q_target(s', a'); with online values, Q_target of their best action (double Q). [..., A] -> [...]"""
+    """max_a' Q_target(s', a'); given online values, Q_target of their argmax (double Q). [..., A] -> [...]"""
     if q_online is None:
         return q_target.max(axis=-1)
     return jnp.take_along_axis(q_target, q_online.argmax(axis=-1)[..., None], axis=-1)[..., 0]
@@ -48,13 +48,13 @@ def learn(
     gamma: Array,
     moves: Array | None = None,
 ) -> tuple[EnsembleState, Array]:
-    """One gradient step of every member towards the value [B] of the next state; its L2 errors before it. [K]
+    """One gradient step of every member, given the value [B] of the next state; and the L2 errors before it. [K]
 
-    Members may learn with losses and discounts [K] of their own; they are compared by the L2 error with γ̄. Nobody moves
-    where `moves` [] is False.
+    Members may train with different losses and discounts [K]; they are compared by the L2 error with γ̄.
+    Where `moves` [] is False, no member changes.
     """
-    # A masked sum instead of an index: its gradient is a product, where that of an index is a scatter, which takes
-    # longer than all else that is done with the few values.
+    # A masked sum instead of indexing: its gradient is a product, while that of indexing is a scatter, which takes
+    # longer than all other operations on these few values.
     taken = batch.action[:, None] == jnp.arange(ensemble.outputs)[None, :]
 
     def of_action(q: Array) -> Array:
@@ -66,7 +66,7 @@ def learn(
 
 
 class MemberPrograms(NamedTuple):
-    """The compiled functions of one member alone, for ensembles whose members come and go."""
+    """Compiled functions of a single member, for ensembles in which members are replaced."""
 
     values: ValuesProgram
     learn: LearnProgram
@@ -83,7 +83,7 @@ class ValuesProgram(Protocol):
 
 
 class LearnProgram(Protocol):
-    """`learn` of one member from a batch or its rows: discount [1], losses [1]."""
+    """`learn` for one member, from a batch or its rows: discount [1], losses [1]."""
 
     def __call__(
         self, member: EnsembleState, experience: Experience, value: np.ndarray, discount: np.ndarray, gamma: np.ndarray
@@ -97,11 +97,11 @@ class LearnProgram(Protocol):
 Experience = Batch[np.ndarray] | np.ndarray  # a batch, or its rows [B, W] where observations are vectors
 
 
-@lru_cache(maxsize=128)  # a long run in a space has more architectures than are worth keeping
+@lru_cache(maxsize=128)  # a long run in a search space sees more architectures than are worth keeping
 def member_programs(alone: Ensemble, layout: RowLayout | None = None) -> MemberPrograms:
-    """The programs of an ensemble of one; the same object for equal architectures, whoever has them.
+    """Compile the functions of an ensemble of one; equal architectures share one result.
 
-    With a layout, batches come as rows.
+    With a layout, batches are passed as rows.
     """
 
     def values(parameters: EnsembleParameters, observations: Array) -> Array:
@@ -132,7 +132,7 @@ def next_value_alone(
 def learn_one_by_one(
     programs: tuple[MemberPrograms, ...], state: ValueState, experience: Experience, values: Sequence[np.ndarray]
 ) -> tuple[EnsembleState, np.ndarray]:
-    """One gradient step of every member towards its own value [B] of the next state; its L2 errors before it. [K]"""
+    """One gradient step of every member, each with its own next-state values [B]; and the L2 errors before it. [K]"""
     trained, losses = [], []
     discount, gamma = np.asarray(state.discount), np.asarray(state.gamma)
     for k, program in enumerate(programs):
@@ -143,5 +143,5 @@ def learn_one_by_one(
 
 
 def snapshot(parameters: EnsembleParameters) -> EnsembleParameters:
-    """A copy with memory of its own."""
+    """Copy the parameters to new memory."""
     return tuple(own_array(rows) for rows in parameters)

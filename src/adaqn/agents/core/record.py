@@ -1,4 +1,4 @@
-"""What every family keeps about its K members: losses, divergence, and how often each acted and was chosen."""
+"""Statistics that every family keeps of its members: losses, divergence, actions and selections."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ Tree = TypeVar("Tree")
 
 
 class MemberRecord(NamedTuple):
-    """Counts and losses of K members."""
+    """Losses and counters of K members."""
 
-    loss: Array  # [K] cumulated loss, by which members are compared
-    compared_loss: Array  # [K] the same when the target was last chosen, inf for a diverged member
+    loss: Array  # [K] cumulated loss that members are compared by
+    compared_loss: Array  # [K] cumulated loss at the last choice of the target, inf if diverged
     last_loss: Array  # [K] L2 error on the last batch
     diverged: Array  # [K] has produced non-finite values; never cleared
     reported: Array  # [K] divergence already reported
     acted: Array  # [K] actions, or actor updates, since the last report
     chosen: Array  # [K] times chosen as target since the last report
     selections: Array  # [K] times chosen as target
-    choices: Array  # [] number of times that a target was chosen
+    choices: Array  # [] number of choices of a target
 
     @classmethod
     def empty(cls, size: int) -> MemberRecord:
-        """The record of K members that have done nothing yet."""
-        # Arrays of their own: a compiled transition takes over the memory of each.
+        """The initial record of K members."""
+        # Distinct arrays, because compiled transitions donate their buffers.
         return cls(
             loss=jnp.zeros(size),
             compared_loss=jnp.zeros(size),
@@ -60,13 +60,13 @@ class MemberRecord(NamedTuple):
         return self._replace(loss=cumulated, last_loss=losses, diverged=self.diverged | ~jnp.isfinite(losses))
 
     def mark_diverged(self, which: Array) -> Self:
-        """Set these members [K] aside for good."""
+        """Mark these members [K] as diverged, permanently."""
         return self._replace(diverged=self.diverged | which)
 
     def select(self, rule: TargetRule, uniforms: Array, candidates: Array, size: int) -> tuple[Self, Selection]:
-        """Let a rule choose the target among the living candidates [K], and count its choice.
+        """Choose the target among the non-diverged candidates [K] by a rule, and count the choice.
 
-        Of a mixture of all members, the `size` with the largest weights are counted.
+        For a mixture of all members, the `size` members with the largest weights are counted.
         """
         losses = jnp.where(self.diverged, jnp.inf, self.loss)
         selected = self.without_dead_partner(rule.select(uniforms, losses, self.alive & candidates, size), size)
@@ -80,20 +80,20 @@ class MemberRecord(NamedTuple):
         return counted, selected
 
     def without_dead_partner(self, selected: Selection, size: int) -> Selection:
-        """The selection with the living one of its first two members twice, if the other has diverged."""
+        """The selection, where a diverged member of the leading pair is replaced by the other one."""
         if size != 2:
             return selected
         pair = living_pair(selected.members[:2], self.diverged)
         return selected._replace(members=jnp.concatenate([pair, selected.members[2:]]))
 
     def renewed(self) -> Self:
-        """The record at the beginning of the stretch until the next report."""
+        """Reset the counters that are kept since the last report."""
         return self._replace(
             reported=self.diverged, acted=jnp.zeros_like(self.acted), chosen=jnp.zeros_like(self.chosen)
         )
 
     def inherit(self, parent: np.ndarray, is_new: np.ndarray) -> Self:
-        """The record of the next generation: a child starts with its parent's losses, and with no counts. [K] each"""
+        """The record of the next generation: children start with their parent's losses and zero counts. [K] each"""
 
         def of_child(values: Array, begin: np.ndarray) -> Array:
             return jnp.asarray(np.where(is_new, begin, np.asarray(values)))
@@ -117,11 +117,11 @@ def either(condition: Array, first: Tree, second: Tree) -> Tree:
 
 
 def living_pair(pair: Array, diverged: Array) -> Array:
-    """The pair [2], or the same member twice if only one of the two is alive. [2]"""
+    """The pair [2], or the same member twice if the other has diverged. [2]"""
     dead = diverged[pair]
     return jnp.where(dead.any() & ~dead.all(), jnp.where(dead[0], pair[1], pair[0]), pair)
 
 
 def among(members: Array, size: int) -> Array:
-    """Which of K members are in this list, where -1 stands for nobody. [K]"""
+    """Which of K members are in this array of indices, in which -1 stands for none. [K]"""
     return (members[:, None] == jnp.arange(size)[None, :]).any(axis=0)

@@ -1,4 +1,4 @@
-"""When an ensemble is updated and its target is chosen: periods in environment steps, once learning has started."""
+"""When an ensemble is updated and its target is chosen, in environment steps from `learning_starts` on."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ class Beat(NamedTuple):
 
     step: int
     update: bool  # the members are updated
-    target: bool  # the target is chosen, or it is reported who was
+    target: bool  # the target is chosen, or the choices since the last report are reported
 
 
 def beats(clock: Clock, learning_starts: int, train_freq: int, target_interval: int) -> Iterator[Beat]:
-    """What is due in each of the steps (settled, step]; with several environments a period may be crossed often."""
+    """What is due at each of the steps (settled, step]; with several environments these can be many."""
     first = clock.replay_start + learning_starts
     for step in range(max(clock.settled, first) + 1, clock.step + 1):
         since_update = step % train_freq
-        # Without an update since the last target update, there are no losses to choose by.
+        # Without an update since the last target update, there are no losses to compare.
         updated = step - since_update > max(first, step - target_interval)
         yield Beat(step, since_update == 0, step % target_interval == 0 and updated)

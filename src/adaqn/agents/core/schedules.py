@@ -1,4 +1,4 @@
-"""Values that change with the step of a run."""
+"""Schedules: values that depend on the step of a run."""
 
 from __future__ import annotations
 

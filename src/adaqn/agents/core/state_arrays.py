@@ -1,4 +1,4 @@
-"""A state pytree as named arrays, and back: the names are the paths in the tree."""
+"""Conversion of a state pytree to named arrays and back; the names are the paths in the tree."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ State = TypeVar("State")
 
 
 def state_to_arrays(state: Any) -> dict[str, np.ndarray]:
-    """Copies of all arrays of the tree, by path."""
+    """Copy all arrays of the tree into a dictionary by path."""
     leaves, _ = jax.tree_util.tree_flatten_with_path(state)
     return {jax.tree_util.keystr(path): np.array(_raw(leaf)) for path, leaf in leaves}
 
 
 def state_from_arrays(like: State, arrays: dict[str, np.ndarray]) -> State:
-    """A tree of the same structure as `like` with these arrays; what is missing or does not fit is an error."""
+    """Build a tree with the structure of `like` from these arrays; raise if one is missing or does not match."""
     leaves, structure = jax.tree_util.tree_flatten_with_path(like)
     loaded = []
     for path, leaf in leaves:
@@ -45,5 +45,5 @@ def _is_key(leaf: Any) -> bool:
 
 
 def _raw(leaf: Any) -> Any:
-    """The data behind a typed random key, which NumPy cannot hold, or the array itself."""
+    """The raw data of a typed random key, which NumPy cannot represent, or the array itself."""
     return jax.random.key_data(leaf) if _is_key(leaf) else leaf

@@ -1,4 +1,4 @@
-"""The targets that critics learn from: Bellman's, and the values of the pair or the mixture that it is made of."""
+"""Learning targets of the critics: the Bellman target, and the values of the target pair or mixture."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def polyak(target: Tree, online: Tree, rate: float) -> Tree:
 
 
 def critic_inputs(observation: Array, action: Array) -> Array:
-    """What a critic of continuous actions sees: the observation, flattened, and the action behind it. [B, d + A]"""
+    """The input of a critic of continuous actions: the flattened observation, then the action. [B, d + A]"""
     flat = observation.reshape(observation.shape[0], -1)
     return jnp.concatenate([flat, action], axis=-1)
 
@@ -38,7 +38,7 @@ def critic_inputs(observation: Array, action: Array) -> Array:
 def pair_values(ensemble: Ensemble, parameters: EnsembleParameters, pair: Array, inputs: Array) -> Array:
     """The values of two members. [2, B]"""
     if ensemble.size == 2:
-        # Both are needed, whoever is first: no index, and equal members are computed as one.
+        # Both are needed in any order: no dynamic index, and equal architectures are evaluated together.
         return ensemble.values(parameters, inputs)[:, :, 0][pair]
     return jnp.stack([ensemble.value(parameters, pair[i], inputs)[:, 0] for i in range(2)])
 
@@ -46,9 +46,9 @@ def pair_values(ensemble: Ensemble, parameters: EnsembleParameters, pair: Array,
 def critic_target(
     ensemble: Ensemble, parameters: EnsembleParameters, selected: Selection, inputs: Array, mixture: bool
 ) -> tuple[Array, Array]:
-    """The smaller value of the pair, or the weighted mean of all [B]; and members of it with unusable values. [K]
+    """The minimum of the pair, or the weighted mean of all [B]; and which of these have unusable values. [K]
 
-    Parameters can be finite and yet too large to compute with, which shows only here.
+    Parameters can be finite but so large that values overflow, which can only be detected here.
     """
     if not mixture:
         pair = selected.members[:2]
@@ -59,13 +59,13 @@ def critic_target(
 
 
 def weighted_mean(values: Array, selected: Selection) -> Array:
-    """Σ_k w_k V_k over the selected members, of the values [K, B] of all; one of weight 0 counts for nothing. [B]"""
+    """Σ_k w_k V_k over the selected members, from the values [K, B]; NaN with weight 0 is ignored. [B]"""
     chosen = values[selected.members]
     weights = selected.weights[:, None]
     return jnp.where(weights > 0.0, weights * chosen, 0.0).sum(axis=0)
 
 
 def _unusable(values: Array, members: Array, size: int) -> Array:
-    """Which of K members have values [S, B] whose L2 error would overflow. [K]"""
+    """Which of K members have values [S, B] so large that the L2 error overflows. [K]"""
     unsound = ~jnp.isfinite(l2(values)).all(axis=1)
     return among(jnp.where(unsound, members, -1), size)

@@ -1,4 +1,4 @@
-"""What DQN and SEARL share: members that are Q functions of discrete actions, and a snapshot of them as target."""
+"""The base class of DQN and SEARL: Q-functions of discrete actions, with a snapshot of them as target."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from adaqn.selection.draws import initial_selection
 
 
 class ValueAgent(EnsembleAgent[ValueState, Programs]):
-    """The part that does not depend on when members learn, and from whose target."""
+    """The part that is independent of when members learn and of which target they use."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class ValueAgent(EnsembleAgent[ValueState, Programs]):
         self._mixture = mixture
 
     def start(self, members: tuple[Hyperparameters, ...], seed: int) -> ValueState:
-        """Members with fresh weights, and the first of them as target (line 1 of Algorithm 1)."""
+        """Initialize the members, with the first one as target member (line 1 of Algorithm 1)."""
         ensemble = self.ensemble_of(members)
         state = ensemble.init(members, np.random.default_rng(seed))
         return ValueState(
@@ -49,7 +49,7 @@ class ValueAgent(EnsembleAgent[ValueState, Programs]):
         )
 
     def inherited(self, learning: ValueState, heirs: Inheritance, rng: np.random.Generator) -> ValueState:
-        """Online networks and the snapshot of the next members."""
+        """Replace the online networks and the snapshot by those of the next members."""
         members = heirs.new.join(next_members(rng, heirs.old.split(learning.ensemble), heirs))
         return learning._replace(ensemble=members, target=snapshot(heirs.new.parameters(members)))
 
@@ -58,7 +58,7 @@ class ValueAgent(EnsembleAgent[ValueState, Programs]):
         ensemble, member = self.ensemble_of(state.members), self.target_member(state)
         online = ensemble.member(ensemble.parameters(state.learning.ensemble), member)
         network = ensemble.network(member)
-        # Parameters can be finite and yet too large to compute with, which shows only in what comes out.
+        # Parameters can be finite but so large that values overflow, which only the outputs reveal.
         outputs = network.apply(network.unravel(online), jnp.ones((1, *network.observation_shape)))
         sound = jnp.isfinite(online).all() & jnp.isfinite(outputs).all()
         parameters = online if sound else ensemble.member(state.learning.target, member)

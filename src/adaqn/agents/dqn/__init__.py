@@ -1,4 +1,4 @@
-"""AdaDQN (Algorithm 1), its ablations and DQN: their names, and the members of each where none are given."""
+"""AdaDQN (Algorithm 1), its ablations and DQN: their names and default members."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SMALL_IMAGE = (Convolution(16, 3, 1),)
 
 
 def default_member(observation_shape: tuple[int, ...]) -> Hyperparameters:
-    """What a DQN has by default: for images a network that is common for their size."""
+    """The default member of DQN: for images, a common network for their size."""
     if len(observation_shape) != 3:
         return Hyperparameters()
     if min(observation_shape[:2]) >= 36:
@@ -20,7 +20,7 @@ def default_member(observation_shape: tuple[int, ...]) -> Hyperparameters:
 
 
 def default_members(observation_shape: tuple[int, ...]) -> tuple[Hyperparameters, ...]:
-    """What an ensemble has by default."""
+    """The default members of an ensemble."""
     if len(observation_shape) != 3:
         return grid(hidden=[(64, 64), (256, 256)], learning_rate=[3e-4, 1e-3])
     return grid(default_member(observation_shape), learning_rate=[1e-4, 3e-4, 1e-3])

@@ -33,7 +33,7 @@ UPDATES_AT_ONCE = 32
 
 
 class DQNAgent(ValueAgent[DQNPrograms]):
-    """Algorithm 1 as the loop sees it."""
+    """AdaDQN (Algorithm 1) as an agent of the training loop."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class DQNAgent(ValueAgent[DQNPrograms]):
         super().__init__(settings, population.members, observation_space, action_space, evolution, self.rules.mixture)
 
     def compile(self, members: tuple[Hyperparameters, ...]) -> DQNPrograms:
-        """One program for all where members stay what they are, else one for each."""
+        """One fused program for all members, or one per member if members can be replaced."""
         ensemble = self.ensemble_of(members)
         if self.evolution is not None:
             return StagedPrograms(ensemble, self.rules, self.row_layout, self.settings.batch_size)
@@ -110,7 +110,7 @@ class DQNAgent(ValueAgent[DQNPrograms]):
         act_on: np.ndarray | None = None,
         updates: int = 1,
     ) -> tuple[State, np.ndarray | Failure | None]:
-        """Gradient steps of every member, and then perhaps `act`."""
+        """One or more gradient steps of every member; then `act` if requested."""
         del operation
         programs = self.programs(state)
         rows = batch if self.row_layout is None or isinstance(batch, np.ndarray) else self.row_layout.pack(batch)
@@ -146,7 +146,7 @@ class DQNAgent(ValueAgent[DQNPrograms]):
         clock: Clock,
         rng: np.random.Generator,
     ) -> tuple[State, np.ndarray | Failure]:
-        """Draw again if a member that was drawn turned out to have diverged."""
+        """Choose the actions again if a behaviour member turned out to have diverged."""
         chosen = np.asarray(actions)
         if chosen[0] >= 0:
             return state, chosen
@@ -157,22 +157,22 @@ class DQNAgent(ValueAgent[DQNPrograms]):
     def perform(
         self, state: State, operation: Operation, clock: Clock, rng: np.random.Generator
     ) -> tuple[State, tuple[Event, ...]]:
-        """Renew the target, and in a generation replace members.
+        """Update the target, and in a generation replace members.
 
-        The losses since the last target update are the fitness; the next target is chosen by the same losses among
-        those who stay.
+        The fitness is the loss since the last target update; the next target is chosen by the same losses among the
+        survivors.
         """
         uniforms = rng.random(len(state.members), np.float32)
         if operation is Operation.TARGET_UPDATE:
             return self._renew_target(state, uniforms, np.ones(len(state.members), bool), clock)
-        assert operation is Operation.GENERATION, "DQN plans nothing else besides updates"
+        assert operation is Operation.GENERATION, "DQN plans no other operations besides updates"
         diverged = self.diverged(state)
         if diverged.all():
             return state, (self.failure(state),)
         fitness = np.where(diverged, np.inf, np.asarray(state.learning.record.loss))
         children = self.children(state, fitness, clock, rng)
         stays = np.array([not child.is_new for child in children])
-        candidates = stays if stays.any() else np.ones_like(stays)  # a schedule replaces the only one there is
+        candidates = stays if stays.any() else np.ones_like(stays)  # a schedule replaces the only member
         renewed, events = self._renew_target(state, uniforms, candidates, clock)
         replaced, generation = self.replace_members(renewed, children, self.settings.reset_weights, clock, rng)
         return replaced, (*events, generation)
@@ -188,7 +188,7 @@ class DQNAgent(ValueAgent[DQNPrograms]):
     def policy(
         self, state: State, observations: np.ndarray, rng: np.random.Generator | None, clock: Clock
     ) -> np.ndarray:
-        """The greedy actions of the target member; with a generator, random ones with probability ε."""
+        """The greedy actions of the target member; given a generator, random ones with probability ε."""
         actions = np.array(self.programs(state).greedy(state.learning, observations))
         if rng is not None:
             explore = rng.random(len(actions)) < self.exploration(clock)[0]
@@ -196,7 +196,7 @@ class DQNAgent(ValueAgent[DQNPrograms]):
         return actions
 
     def report(self, state: State, clock: Clock) -> Report:
-        """The members as they stand, and scalars for the logs."""
+        """Summarize the members, with scalars for the logs."""
         report = super().report(state, clock)
         epsilon, behaviour = self.exploration(clock)
         own = {"rollout/exploration_rate": epsilon, "ada/behaviour_rate": behaviour}

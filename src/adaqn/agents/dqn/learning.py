@@ -1,7 +1,7 @@
-"""Algorithm 1 as pure transitions, each with the lines of the pseudocode that it carries out.
+"""Algorithm 1 as pure functions, each with its lines of the pseudocode.
 
-What needs the networks is apart from what only counts and chooses, so that all of it can be compiled as one program,
-or as one for each member and a small one for the rest.
+Functions that evaluate networks are separate from those that only count and choose, so that everything can be compiled
+as one program, or as one per member and a small one for the rest.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from adaqn.selection import Selection, behaviour_rule, target_rule
 
 
 class DQNRules(NamedTuple):
-    """What the compiled functions depend on besides the networks. Hashable."""
+    """The static arguments of the compiled functions besides the networks. Hashable."""
 
     selection: str
     behaviour: str
@@ -31,17 +31,17 @@ class DQNRules(NamedTuple):
 
     @property
     def mixture(self) -> bool:
-        """Whether the target averages all members."""
+        """Whether the target is a weighted mean of all members."""
         return target_rule(self.selection).mixture
 
 
 def target_value(
     ensemble: Ensemble, rules: DQNRules, state: ValueState, next_observation: Array
 ) -> tuple[Array, Array]:
-    """max_a' Q(s', a') of the target member, or the mean of all by their weights [B]; and who has unusable values. [K]
+    """max_a' Q(s', a') of the target member, or the weighted mean of all [B]; and which have unusable values. [K]
 
-    Parameters can be finite and yet too large to compute with, which shows only here. The error of all others to
-    such a target would overflow too.
+    Parameters can be finite but so large that values overflow, which can only be detected here. The loss of every
+    member would overflow with such a target.
     """
 
     def q_values(parameters: EnsembleParameters) -> Array:
@@ -55,9 +55,9 @@ def target_value(
 
 
 def mix(values: Array, usable: Array, selected: Selection, size: int) -> tuple[Array, Array]:
-    """The target's value from those of its members [S, B], of which some are usable [S]: as `target_value`.
+    """Combine the values [S, B] of the target members; usable: [S]. Returns the same as `target_value`.
 
-    Of a mixture, values are those of all K members in their order; else those of the one target member.
+    For a mixture, `values` has a row for each of the K members in order; otherwise one for the target member.
     """
     if values.shape[0] == 1:
         return values[0], among(jnp.where(usable, -1, selected.members[:1]), size)
@@ -66,9 +66,9 @@ def mix(values: Array, usable: Array, selected: Selection, size: int) -> tuple[A
 
 
 def update(ensemble: Ensemble, rules: DQNRules, state: ValueState, batch: Batch[Array]) -> ValueState:
-    """One gradient step of every member on the shared target (lines 7 to 11).
+    """One gradient step of every member towards the shared target (lines 7 to 11).
 
-    If the target cannot be learned from, nobody learns until the next target update, when another is chosen.
+    If the target is unusable, no member learns until the next target update chooses another.
     """
     value, unusable = target_value(ensemble, rules, state, batch.next_observation)
     sound = ~unusable.any()
@@ -80,7 +80,7 @@ def update(ensemble: Ensemble, rules: DQNRules, state: ValueState, batch: Batch[
 def behaviour_members(
     rules: DQNRules, record: MemberRecord, selected: Selection, uniforms: Array, epsilon: Array
 ) -> Array:
-    """Who acts in each of n environments, drawn with ε_b and uniform numbers [n, 1 + K] (line 3). [n]"""
+    """The member that acts in each of n environments, drawn with ε_b and uniform numbers [n, 1 + K] (line 3). [n]"""
     rule, target = behaviour_rule(rules.behaviour), selected.leading(1)
     return jax.vmap(lambda u: rule(u, epsilon, record.loss, record.alive, target)[0])(uniforms)
 
@@ -88,9 +88,9 @@ def behaviour_members(
 def choose_actions(
     record: MemberRecord, member: Array, q: Array, uniforms: Array, epsilon: Array
 ) -> tuple[MemberRecord, Array]:
-    """ε-greedy actions for the values [n, A] of the members [n] that act; uniform numbers are [n, 2] (line 4). [n]
+    """ε-greedy actions from the behaviour members' [n] values q [n, A], with uniform numbers [n, 2] (line 4). [n]
 
-    All actions are -1 if a member that acts turned out to have diverged: it is marked, and the caller draws again.
+    All actions are -1 if one of these members has diverged: it is marked as such, and the caller draws again.
     """
     everyone = jnp.arange(record.diverged.shape[0])[None, :]
     unsound = ~jnp.isfinite(q).all(axis=-1)
@@ -112,7 +112,7 @@ def act(
     """
     n, record = observations.shape[0], state.record
     parameters = ensemble.parameters(state.ensemble)
-    # One environment needs the values of one member only; of several, each may be given another member.
+    # One environment needs the values of one member only; several may each have a different member.
     if n > 1:
         q_of_all = ensemble.values(parameters, observations)
         record = record.mark_diverged(~jnp.isfinite(q_of_all).all(axis=(1, 2)))
@@ -126,7 +126,7 @@ def act(
 
 
 class TargetChoice(NamedTuple):
-    """What a target update reports of the K members. [K] each"""
+    """Statistics of the K members, reported at a target update. [K] each"""
 
     losses: Array
     acted: Array

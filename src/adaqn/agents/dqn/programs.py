@@ -1,7 +1,7 @@
-"""The compiled functions of Algorithm 1: one program for all members, or one for each.
+"""Compiled functions of Algorithm 1: one fused program for all members, or one per member.
 
-One program is faster to run, and is what finite sets of members use. In a space of hyperparameters members change
-with every generation; there each has a program of its own, so that only what is new is compiled.
+The fused program is faster and used for fixed members. In a search space members change with every generation, so each
+has its own program, and only new architectures are compiled.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from adaqn.selection import Selection
 
 
 class DQNPrograms(Protocol):
-    """What the agent calls. A state that goes in must not be used again: its memory is taken over."""
+    """The functions that the agent calls. They donate their input state, which must not be used again."""
 
     def act(
         self, state: ValueState, observations: np.ndarray, uniforms: np.ndarray, epsilons: np.ndarray
@@ -92,9 +92,9 @@ class FusedPrograms(NamedTuple):
     greedy: Any
 
 
-@lru_cache(maxsize=32)  # a search tries one architecture after the other
+@lru_cache(maxsize=32)  # a search tries many architectures in turn
 def fused_programs(ensemble: Ensemble, rules: DQNRules, layout: RowLayout | None = None) -> DQNPrograms:
-    """One program for all members; the same object for equal architectures. `layout` is that of rows, if there are."""
+    """Compile one program for all members; equal architectures share one result. With a layout, batches are rows."""
 
     def learned(state: ValueState, experience: Any) -> ValueState:
         batch = experience if layout is None else layout.batch(experience)
@@ -127,7 +127,7 @@ def fused_programs(ensemble: Ensemble, rules: DQNRules, layout: RowLayout | None
 
 
 class CountingPrograms(NamedTuple):
-    """The compiled functions that count and choose, which do not depend on architectures."""
+    """Compiled functions that count and choose; they are independent of the architectures."""
 
     behaviour_members: Any
     select_target: Any
@@ -136,7 +136,7 @@ class CountingPrograms(NamedTuple):
 
 @cache
 def counting_programs(rules: DQNRules) -> CountingPrograms:
-    """The same object for equal rules."""
+    """Compile the functions; equal rules share one result."""
 
     def behaviour_members(
         _: None, record: MemberRecord, selected: Selection, uniforms: Array, epsilon: Array
@@ -151,9 +151,9 @@ def counting_programs(rules: DQNRules) -> CountingPrograms:
 
 
 class StagedPrograms:
-    """One program for each member, called one after the other; what only counts is done in NumPy.
+    """One program per member, called one after the other; counting and choosing actions is done in NumPy.
 
-    The ensemble must not be grouped: members with equal architectures share a program, not a call.
+    The ensemble must not be grouped: members with equal architectures share a program, but not a call.
     """
 
     def __init__(
@@ -170,7 +170,7 @@ class StagedPrograms:
         self._prepared = False
 
     def update(self, state: ValueState, batch: Experience) -> tuple[ValueState, None]:
-        """One gradient step of every member on the shared target."""
+        """One gradient step of every member towards the shared target."""
         if not self._prepared:
             self._prepared = True
             self._compile_together(state, batch)
@@ -297,7 +297,7 @@ class StagedPrograms:
     def update_target(
         self, state: ValueState, uniforms: np.ndarray, candidates: np.ndarray
     ) -> tuple[ValueState, TargetChoice]:
-        """Choose the target member among the candidates, and renew the snapshot."""
+        """Choose the target member among the candidates, and update the snapshot."""
         parameters = tuple(group.parameters for group in state.ensemble)
         finite = np.array([np.isfinite(np.asarray(rows)).all() for rows in parameters])
         record, selected, facts = self.counting.select_target(state.record, finite, candidates, uniforms)

@@ -1,4 +1,4 @@
-"""AdaSAC (Algorithm 2), RandSAC and SAC: their names, and the critics of each where none are given."""
+"""AdaSAC (Algorithm 2), RandSAC and SAC: their names and default critics."""
 
 from __future__ import annotations
 

@@ -19,25 +19,25 @@ State = AgentState[SACState]
 
 
 class SACAgent(ActorCriticAgent[SACState]):
-    """Algorithm 2 as the loop sees it."""
+    """AdaSAC (Algorithm 2) as an agent of the training loop."""
 
     functions = Functions(learning.start, learning.update_critics, learning.update_actor, learning.act, learning.mode)
     outputs_per_action = 2
     actor_copies = 3  # parameters and two moments
 
     def draws(self, members: int, batch: Batch[np.ndarray], rng: np.random.Generator) -> Draws:
-        """What is random in one update."""
+        """Draw the random numbers of one update."""
         next_noise, noise = rng.standard_normal((2, len(batch.action), self._actions), np.float32)
         uniforms = rng.random(2 * members + 1, np.float32)
         return Draws(next_noise, noise, uniforms[:members], uniforms[members:])
 
     def policy_weights(self, state: State) -> PolicyWeights:
-        """The actor, which never takes a step that is not finite."""
+        """The actor, whose parameters are always finite."""
         parameters = np.array(state.learning.actor.parameters)
         return PolicyWeights("tanh-gaussian", self._actor, parameters, self.settings.actor)
 
     def report(self, state: State, clock: Clock) -> Report:
-        """The members as they stand, and scalars for the logs."""
+        """Summarize the members, with scalars for the logs."""
         report = super().report(state, clock)
         log_alpha, entropy = jax.device_get((state.learning.log_alpha.parameters, state.learning.entropy))
         own = {"train/ent_coef": math.exp(float(log_alpha)), "train/entropy": float(entropy)}

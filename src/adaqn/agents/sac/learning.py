@@ -1,4 +1,4 @@
-"""Algorithm 2 as pure transitions: K critics with a Polyak target each, one actor, a pair of members as target."""
+"""Algorithm 2 as pure functions: K critics with a Polyak target each, one actor, a pair of members as target."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from adaqn.replay.protocol import Batch
 from adaqn.selection import Selection
 from adaqn.selection.draws import initial_selection
 
-SACProgram = Program[SACSettings]  # whose actor has means and log standard deviations as outputs
+SACProgram = Program[SACSettings]  # the actor outputs means and log standard deviations
 
 
 class SACState(NamedTuple):
-    """All that learning changes. K members, of which two make up the target."""
+    """Everything that learning changes. K members, of which two make up the target."""
 
     ensemble: EnsembleState  # online parameters and optimizer states of the critics
     target: EnsembleParameters  # their Polyak averages
@@ -42,22 +42,22 @@ class SACState(NamedTuple):
     selected: Selection  # ψ1, ψ2
     record: MemberRecord
     counts: UpdateCounts
-    entropy: Array  # [] of the policy on the last batch, estimated
+    entropy: Array  # [] estimated entropy of the policy on the last batch
     discount: Array  # [K] γ_k
     gamma: Array  # [] γ̄
 
 
 class Draws(NamedTuple):
-    """What is random in one update: standard normal numbers for actions, uniform ones for the rules."""
+    """The random numbers of one update: standard normal for actions, uniform for the selection rules."""
 
-    next_noise: Array | np.ndarray  # [B, A] for the actions of the target
-    noise: Array | np.ndarray  # [B, A] for the actor's own
+    next_noise: Array | np.ndarray  # [B, A] for the next actions in the target
+    noise: Array | np.ndarray  # [B, A] for the actions in the actor's loss
     selection: Array | np.ndarray  # [K]
     behaviour: Array | np.ndarray  # [1 + K]
 
 
 def start(program: SACProgram, members: tuple[Hyperparameters, ...], discounts: np.ndarray, seed: int) -> SACState:
-    """Fresh weights, targets equal to them, and the first two members as pair (line 1)."""
+    """Initialize all networks, with targets equal to the critics and the first two members as target pair (line 1)."""
     ensemble, settings = program.ensemble, program.settings
     rng = np.random.default_rng(seed)
     critics = ensemble.init(members, rng)
@@ -79,14 +79,14 @@ def start(program: SACProgram, members: tuple[Hyperparameters, ...], discounts: 
 
 
 def update_critics(program: SACProgram, state: SACState, batch: Batch[Array], draws: Draws) -> SACState:
-    """One gradient step of every critic on the shared target, then the choice of the pair (lines 5 to 13)."""
+    """One gradient step of every critic towards the shared target, then the choice of the pair (lines 5 to 13)."""
     ensemble, actor, settings = program
     outputs = actor.apply(actor.unravel(state.actor.parameters), batch.next_observation)
     following = squashed_gaussian.sample(outputs, jnp.asarray(draws.next_noise))
     inputs = critic_inputs(batch.next_observation, following.action)
     value, unusable = critic_target(ensemble, state.target, state.selected, inputs, program.rule.mixture)
     soft_value = value - entropy_coefficient(state) * following.log_probability
-    # Nobody learns from a target that is too large to compute with; with the next update another pair is there.
+    # No member learns from a target that overflows; the next update uses another pair.
     sound = jnp.isfinite(l2(soft_value)).all()
 
     trained, losses = critic_step(program, state, batch, soft_value)
@@ -102,7 +102,7 @@ def update_critics(program: SACProgram, state: SACState, batch: Batch[Array], dr
 def update_actor(
     program: SACProgram, state: SACState, observation: Array, draws: Draws, epsilon: Array | np.ndarray
 ) -> SACState:
-    """One step of the actor against a behaviour pair drawn with ε_b, and of the entropy coefficient (lines 15, 16)."""
+    """One gradient step of the actor against a behaviour pair drawn with ε_b, and of α (lines 15, 16)."""
     ensemble, actor, settings = program
     record = state.record
     pair = behaviour_pair(program, state, draws.behaviour, epsilon)
@@ -124,8 +124,8 @@ def update_actor(
         log_alpha=_next_coefficient(program, state, entropy - settings.target_entropy_of(noise.shape[1])),
         entropy=entropy,
     )
-    # A critic that has just diverged must not take the actor with it. Its values may still be finite, but optimizers
-    # square the gradient, and would never recover from an infinite average of that.
+    # A critic that has just diverged must not ruin the actor. Its values may still be finite, but optimizers square
+    # the gradient and never recover from an infinite average.
     unsound = ~jnp.isfinite(l2(values)).all(axis=1)  # [2]
     unmoved = state._replace(record=record.mark_diverged(among(jnp.where(unsound, pair, -1), ensemble.size)))
     sound = ~unsound.any() & jnp.isfinite(l2(gradient)).all() & jnp.isfinite(moved.actor.parameters).all()
@@ -138,7 +138,7 @@ def entropy_coefficient(state: SACState) -> Array:
 
 
 def act(program: SACProgram, state: SACState, observation: Array, noise: Array) -> Array:
-    """Actions drawn from the policy with standard normal noise, in (-1, 1). [n, A]"""
+    """Actions sampled from the policy with standard normal noise, in (-1, 1). [n, A]"""
     outputs = program.actor.apply(program.actor.unravel(state.actor.parameters), observation)
     return squashed_gaussian.sample(outputs, noise).action
 
@@ -150,7 +150,7 @@ def mode(program: SACProgram, state: SACState, observation: Array) -> Array:
 
 
 def _next_coefficient(program: SACProgram, state: SACState, surplus: Array) -> OptimizedParameters:
-    """log α after a step down the gradient of log α · (entropy - target); a number that was given stays."""
+    """log α after a gradient descent step on log α · (entropy - target); unchanged if a fixed α was given."""
     if program.settings.ent_coef != AUTO:
         return state.log_alpha
     return program.optimizer(None).step(state.log_alpha, surplus)

@@ -1,4 +1,4 @@
-"""What all members of AdaSAC share, and the actor."""
+"""Settings of AdaSAC and of plain SAC."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ AUTO = "auto"
 
 @dataclass(frozen=True, kw_only=True)
 class PlainSACSettings(ActorSettings):
-    """What a SAC with two equal critics needs."""
+    """Settings of SAC with two equal critics."""
 
     ent_coef: str | float = setting(
-        AUTO, "entropy coefficient, a number, or auto to learn it from 1 on", auto_or(between(0.0))
+        AUTO, "entropy coefficient: a number, or auto to learn it, starting at 1", auto_or(between(0.0))
     )
     target_entropy: str | float = setting(
-        AUTO, "entropy that auto aims at, a number, or auto for minus the dimension", auto_or(number)
+        AUTO, "target entropy for ent_coef=auto: a number, or auto for minus the action dimension", auto_or(number)
     )
 
     def target_entropy_of(self, actions: int) -> float:
-        """The entropy that a learned coefficient aims at, for so many dimensions of the actions."""
+        """The target entropy for this number of action dimensions."""
         return -float(actions) if self.target_entropy == AUTO else float(self.target_entropy)
 
 
 @dataclass(frozen=True, kw_only=True)
 class SACSettings(PlainSACSettings, PairSettings):
-    """What all members share, and how pairs of them are chosen."""
+    """Settings that all members share, and how pairs of them are chosen."""

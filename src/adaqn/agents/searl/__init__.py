@@ -1,4 +1,4 @@
-"""SEARL: its name. It draws its members from a space."""
+"""SEARL: its registry entry. Members are sampled from a search space."""
 
 from __future__ import annotations
 

@@ -1,18 +1,18 @@
-"""SEARL: members are compared by the returns that each gets when acting alone.
+"""SEARL: members are compared by their returns when each acts alone.
 
-A generation goes like this, in the order of the authors' code; the paper's words have members learn after they were
-compared, not before. One member after the other acts greedily, for at least M / K steps and until its episode
-ends; all samples go into one replay buffer. Then every member learns in a burst of one update for every G samples,
-from a target network of its own. Then comes the tournament on the returns, children take the slots of those who go,
-and everybody gets a new target.
+A generation follows the order of the authors' code; the paper describes learning after the comparison instead of
+before it. First, the members act greedily in turn, each for at least M / K steps and until its episode ends; all
+samples go into one replay buffer. Then every member learns in a burst of one update per G samples, with its own target
+network. Finally, a tournament on the returns decides which members are replaced by children of others, and all target
+networks are updated.
 
-A burst makes up for the environment steps of its generation: it goes through their numbers, updates at every G-th
-and renews all targets at every multiple of T. So G and T mean what they mean for AdaDQN (the paper gives both
-algorithms the same values): with G = 1 a target is renewed every T updates, with G = 4 every T / 4. As with AdaDQN,
-T divides the steps of the whole run, not those of one generation, whose own renewal does not delay the next one.
-Interrupted in a burst, a run saves the operations that are left, among them the renewals.
+A burst catches up with the environment steps of its generation: it iterates over their numbers, updates at every G-th
+and updates all targets at every multiple of T. So G and T mean the same as for AdaDQN (the paper gives both
+algorithms the same values): with G = 1 a target is updated every T updates, with G = 4 every T / 4. As with AdaDQN,
+T counts the steps of the whole run, not of one generation, and the target update at the end of a generation does not
+delay the next one. If a run is interrupted within a burst, it saves the remaining operations, target updates included.
 
-Where episodes do not end, none of this happens: the first member acts for ever.
+If episodes never end, none of this happens: the first member acts forever.
 """
 
 from __future__ import annotations
@@ -54,17 +54,17 @@ Members = AgentState[ValueState]
 
 
 class SEARLState(NamedTuple):
-    """The members, and how far the evaluation of their generation is."""
+    """The members, and the progress of their evaluation."""
 
     population: Members
     evaluation: Evaluation
 
 
 class _SEARLMembers(ValueAgent[tuple[MemberPrograms, ...]]):
-    """The ensemble, of which every member has a program of its own."""
+    """The ensemble, with one program per member."""
 
     def compile(self, members: tuple[Hyperparameters, ...]) -> tuple[MemberPrograms, ...]:
-        """A program for each member; equal architectures share it."""
+        """One program per member; equal architectures share it."""
         ensemble = self.ensemble_of(members)
         return tuple(member_programs(ensemble.alone(k)) for k in range(ensemble.size))
 
@@ -73,7 +73,7 @@ _add_losses = jax.jit(MemberRecord.add)
 
 
 class SEARLAgent:
-    """SEARL as the loop sees it. The elite, the best of the last generation, is its target member and its policy."""
+    """SEARL as an agent. The elite, the best member of the last generation, is its target member and its policy."""
 
     def __init__(
         self,
@@ -86,17 +86,17 @@ class SEARLAgent:
         self.settings = settings
         evolution = Generations(population.space, settings)
         self.members = _SEARLMembers(settings, population.members, observation_space, action_space, evolution)
-        # ceil(M / K), so that the samples of a generation are at least M
+        # ceil(M / K), so that a generation has at least M samples
         self.steps_per_member = -(-settings.generation_interval // len(population.members))
 
     @property
     def parameter_bytes(self) -> int:
-        """Online and target parameters, and the moments of the optimizers."""
+        """The bytes of online and target parameters and of the optimizers' moments."""
         return self.members.parameter_bytes
 
     @property
     def memory_needs(self) -> tuple[Need, ...]:
-        """All members, and one update of them."""
+        """Memory for all members and for one update of them."""
         return self.members.memory_needs
 
     def init(self, seed: int) -> SEARLState:
@@ -105,7 +105,7 @@ class SEARLAgent:
         return SEARLState(population, Evaluation.begin(len(population.members)))
 
     def plan(self, state: SEARLState, clock: Clock, ended: np.ndarray) -> tuple[Operation, ...]:
-        """At the end of an episode: the same member goes on, or the next one does, or all learn and compete."""
+        """At the end of an episode: continue with the same member, go on to the next, or end the generation."""
         if clock.settled == clock.step or not ended[0]:
             return ()
         member, steps = state.evaluation.member, state.evaluation.steps
@@ -117,7 +117,7 @@ class SEARLAgent:
         return (Operation.EPISODE_END, *self._burst(sum(steps), clock), Operation.GENERATION)
 
     def _burst(self, samples: int, clock: Clock) -> list[Operation]:
-        """An update for every G samples of the generation that just ended, and new targets at every multiple of T."""
+        """An update per G samples of the generation that just ended, and a target update at every multiple of T."""
         due: list[Operation] = []
         if not self._may_learn(clock):
             return due
@@ -125,24 +125,23 @@ class SEARLAgent:
         for sample in range(1, samples + 1):
             if sample % self.settings.train_freq == 0:
                 due.append(Operation.UPDATE)
-            # Without an update since the last renewal, the targets are what they would become.
+            # Without an update since the last target update, the targets would not change.
             changed = bool(due) and due[-1] is Operation.UPDATE
             if changed and (first + sample) % self.settings.target_update_interval == 0:
                 due.append(Operation.TARGET_UPDATE)
         return due
 
     def _may_learn(self, clock: Clock) -> bool:
-        """A burst that comes too early is left out, and not made up for."""
-        held = clock.step - clock.replay_start  # samples, as far as the replay buffer holds so many
+        """Whether the burst may run; a burst that comes too early is skipped, not postponed."""
+        held = clock.step - clock.replay_start  # samples in the replay buffer, up to its capacity
         return held > self.settings.learning_starts and held >= self.settings.batch_size
 
     def act(
         self, state: SEARLState, observations: np.ndarray, clock: Clock, rng: np.random.Generator
     ) -> tuple[SEARLState, np.ndarray | Failure]:
-        """The greedy action of the member whose turn it is.
+        """The greedy action of the member under evaluation.
 
-        Should it turn out to have diverged, the next one that lives takes the episode to its end, which counts for
-        nobody.
+        If it turns out to have diverged, the next non-diverged member finishes the episode, which counts for neither.
         """
         del clock, rng
         assert len(observations) == 1, "members are evaluated in one environment"
@@ -163,7 +162,7 @@ class SEARLAgent:
         return state, self.members.failure(population)
 
     def episodes_ended(self, state: SEARLState, episodes: Sequence[FinishedEpisode], clock: Clock) -> SEARLState:
-        """The episode belongs to the member whose turn it is, unless that one diverged in it."""
+        """Credit the episodes to the member under evaluation, unless it has diverged."""
         evaluation, population = state.evaluation, state.population
         if population.learning.record.diverged[evaluation.member]:
             return state
@@ -183,7 +182,7 @@ class SEARLAgent:
         rng: np.random.Generator,
         act_on: np.ndarray | None = None,
     ) -> tuple[SEARLState, np.ndarray | Failure | None]:
-        """One gradient step of every member towards its own target, and then perhaps `act`."""
+        """One gradient step of every member towards its own target; then `act` if requested."""
         del operation
         programs, learning = self.members.programs(state.population), state.population.learning
         values = []
@@ -199,9 +198,10 @@ class SEARLAgent:
     def perform(
         self, state: SEARLState, operation: Operation, clock: Clock, rng: np.random.Generator
     ) -> tuple[SEARLState, tuple[Event, ...]]:
-        """Report an episode, go on to the next member, renew all targets, or replace members and renew all targets.
+        """Report an episode, go on to the next member, update all targets, or replace members and update all targets.
 
-        A renewal within the burst chooses nobody, so it is no `TargetUpdate` event, and losses go on adding up.
+        A target update within the burst chooses no member, so it emits no `TargetUpdate` event, and losses keep
+        accumulating.
         """
         evaluation = state.evaluation
         if operation is Operation.EPISODE_END:
@@ -211,13 +211,13 @@ class SEARLAgent:
             return state._replace(evaluation=evaluation._replace(member=following)), ()
         if operation is Operation.TARGET_UPDATE:
             return _with_learning(state, _with_new_targets(state.population.learning)), ()
-        assert operation is Operation.GENERATION, "SEARL plans nothing else besides updates"
+        assert operation is Operation.GENERATION, "SEARL plans no other operations besides updates"
         return self._compete(state, clock, rng)
 
     def _compete(
         self, state: SEARLState, clock: Clock, rng: np.random.Generator
     ) -> tuple[SEARLState, tuple[Event, ...]]:
-        """The tournament on the returns, children, and a new target for everybody."""
+        """Run the tournament on the returns, replace members, and update all targets."""
         population, evaluation = state.population, state.evaluation
         diverged = self.members.diverged(population)
         if diverged.all():
@@ -254,7 +254,7 @@ class SEARLAgent:
     def policy(
         self, state: SEARLState, observations: np.ndarray, rng: np.random.Generator | None, clock: Clock
     ) -> np.ndarray:
-        """The greedy actions of the elite; SEARL explores by its members alone."""
+        """The greedy actions of the elite; SEARL explores only through the diversity of its members."""
         del rng, clock
         learning, target = state.population.learning, self.members.target_member(state.population)
         values = self.members.programs(state.population)[target].values
@@ -268,7 +268,7 @@ class SEARLAgent:
         return self.members.policy_weights(state.population)
 
     def report(self, state: SEARLState, clock: Clock) -> Report:
-        """The members as they stand, with the returns of the last generation as soon as there was one."""
+        """Summarize the members, with the returns of the last generation once there is one."""
         report = self.members.report(state.population, clock)._replace(policy_return=state.evaluation.elite_return)
         returns = state.evaluation.last_returns
         if not returns:
@@ -278,12 +278,12 @@ class SEARLAgent:
         return report._replace(metrics=report.metrics | own)
 
     def to_arrays(self, state: SEARLState) -> tuple[Arrays, Json]:
-        """All of the state as named arrays and JSON."""
+        """Convert the whole state to named arrays and JSON."""
         arrays, meta = self.members.to_arrays(state.population)
         return arrays, meta | {"evaluation": state.evaluation._asdict()}
 
     def saved_bytes(self, meta: Json) -> int:
-        """The size of the parameters of the members that were saved."""
+        """The size of the saved members' parameters."""
         return self.members.saved_bytes(meta)
 
     def from_arrays(self, arrays: Arrays, meta: Json) -> SEARLState:
@@ -301,7 +301,7 @@ def _living_after(state: SEARLState, member: int) -> list[int]:
 
 
 def _with_new_targets(learning: ValueState) -> ValueState:
-    """Renew the snapshot of every member; one that has diverged keeps its last one, which it can still act with."""
+    """Update the snapshot of every member; a diverged one keeps its last snapshot, which can still act."""
     diverged = np.asarray(learning.record.diverged)
     target = list(learning.target)
     for k, group in enumerate(learning.ensemble):

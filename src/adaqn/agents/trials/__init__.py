@@ -1,4 +1,4 @@
-"""Searches that try one set of hyperparameters after the other within one run: random search and DEHB."""
+"""Searches that try hyperparameters one after the other within one run: random search and DEHB."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""A search within one run: trial after trial, each a fresh agent with hyperparameters that a searcher asks for.
+"""A search within one run: a sequence of trials, each a new agent with hyperparameters proposed by a searcher.
 
-To the loop this is one agent, which wraps another one. A trial has a clock of its own: ε, the start of learning and
-target updates count from its first step, and "until the end" is the end of the trial. The replay buffer is kept from
-trial to trial unless the settings say otherwise. A trial is as good as the mean return of the episodes in its last
-epoch. One that is not finished when the run ends is neither told to the searcher nor recorded.
+To the loop this is one agent, which wraps another one. A trial has its own clock: ε, `learning_starts` and target
+updates count from its first step, and "until the end" means the end of the trial. The replay buffer is kept between
+trials unless the settings say otherwise. The fitness of a trial is the mean return of the episodes in its last epoch.
+A trial that is unfinished when the run ends is neither reported to the searcher nor recorded.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from adaqn.replay.rows import RowLayout
 
 
 class TrialAgent:
-    """A search as the loop sees it: an agent that starts afresh again and again."""
+    """A search as an agent of the training loop, which starts a new base agent for every trial."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class TrialAgent:
         self.base = base
         self.searcher = settings.searcher(self.space.dimensions)
         self._spaces = observation_space, action_space
-        # All that its methods need of a trial is in the state, so one agent serves for all of them.
+        # An agent's methods depend on its members only through the state, so one agent serves all trials.
         self._agent = self._agent_with(self.space.largest())
 
     def _agent_with(self, hyperparameters: Hyperparameters) -> Agent[Any]:
@@ -57,32 +57,32 @@ class TrialAgent:
 
     @property
     def parameter_bytes(self) -> int:
-        """Those of the largest member that the space has, twice: for the current trial and the best one."""
+        """Twice the bytes of the largest member of the space: for the current trial and the best one."""
         return 2 * self._agent.parameter_bytes
 
     @property
     def memory_needs(self) -> tuple[Need, ...]:
-        """The same, and one update of the current trial."""
+        """Memory for the current and the best trial, and for one update of the current one."""
         networks, *others = self._agent.memory_needs
         twice = "the largest network of the space, once for the current trial and once for the best"
         return networks._replace(what=twice, size=2 * networks.size), *others
 
     @property
     def row_layout(self) -> RowLayout | None:
-        """That of the trial's agent."""
+        """The layout that the trial's agent uses."""
         return self._agent.row_layout if isinstance(self._agent, LearnsFromRows) else None
 
     @property
     def updates_at_once(self) -> int:
-        """Those of the trial's agent."""
+        """The limit of the trial's agent."""
         return self._agent.updates_at_once if isinstance(self._agent, LearnsFromRows) else 1
 
     def init(self, seed: int) -> TrialState:
-        """The state at step 0: the first trial begins."""
+        """The state at step 0, with the first trial."""
         return self._begin_trial(self.searcher.init(), None, 0, np.random.default_rng(seed))
 
     def _begin_trial(self, search: Any, best: FinishedTrial | None, step: int, rng: np.random.Generator) -> TrialState:
-        """The state in which the pending trial begins, or the next one if none is pending."""
+        """The state at the start of the pending trial, or of a new one if none is pending."""
         trial = self.searcher.pending(search)
         if trial is None:
             search, trial = self.searcher.ask(search, rng)
@@ -91,7 +91,7 @@ class TrialAgent:
         return TrialState(search, trial, step, step, Returns(), False, hyperparameters, run, best)
 
     def _clock(self, state: TrialState, clock: Clock) -> Clock:
-        """Where the trial stands."""
+        """The clock of the trial, which counts from its first step."""
         begin = state.first_step
         return Clock(
             clock.step - begin,
@@ -101,11 +101,11 @@ class TrialAgent:
         )
 
     def _set_back(self, state: TrialState, clock: Clock) -> bool:
-        """Whether a new run began in the middle of the trial; the trial then begins again."""
+        """Whether the step counter was reset during the trial, which then starts again."""
         return clock.step < state.last_acted
 
     def plan(self, state: TrialState, clock: Clock, ended: np.ndarray) -> tuple[Operation, ...]:
-        """What is due in the trial, and at the end of its steps the next one."""
+        """The operations due in the trial, and a new trial at the end of its budget."""
         if state.failed or self._set_back(state, clock):
             return (Operation.NEW_TRIAL,)
         own = self._clock(state, clock)
@@ -115,7 +115,7 @@ class TrialAgent:
     def act(
         self, state: TrialState, observations: np.ndarray, clock: Clock, rng: np.random.Generator
     ) -> tuple[TrialState, np.ndarray]:
-        """The trial's actions, or random ones for the one step until a trial that failed is replaced."""
+        """The trial's actions, or random ones for the one step until a failed trial is replaced."""
         state = state._replace(last_acted=clock.step)
         if not state.failed:
             run, actions = self._agent.act(state.run, observations, self._clock(state, clock), rng)
@@ -134,7 +134,7 @@ class TrialAgent:
         act_on: np.ndarray | None = None,
         updates: int = 1,
     ) -> tuple[TrialState, np.ndarray | None]:
-        """Updates of the trial's agent."""
+        """Update the trial's agent; then `act` if requested."""
         if not state.failed:
             own, agent = self._clock(state, clock), self._agent
             if isinstance(agent, LearnsFromRows):
@@ -150,7 +150,7 @@ class TrialAgent:
     def perform(
         self, state: TrialState, operation: Operation, clock: Clock, rng: np.random.Generator
     ) -> tuple[TrialState, tuple[Event, ...]]:
-        """An operation of the trial's agent, or the end of the trial and the beginning of the next."""
+        """Execute an operation of the trial's agent, or end the trial and start the next one."""
         if operation is Operation.NEW_TRIAL:
             return self._next_trial(state, clock, rng)
         if state.failed:
@@ -159,7 +159,7 @@ class TrialAgent:
         state = state._replace(run=run)
         if any(isinstance(event, Failure) for event in events):
             return state._replace(failed=True), ()
-        # The events of the trial are those of the run.
+        # Events are reported with the step of the run, not of the trial.
         return state, tuple(e._replace(step=clock.step) if isinstance(e, TargetUpdate) else e for e in events)
 
     def _next_trial(
@@ -194,19 +194,19 @@ class TrialAgent:
         )
 
     def episodes_ended(self, state: TrialState, episodes: Sequence[FinishedEpisode], clock: Clock) -> TrialState:
-        """Count them for the trial."""
+        """Add the episodes to the returns of the trial."""
         own = self._clock(state, clock)
         returns = state.returns.add(own.step, [episode.total for episode in episodes], self.settings.epoch_steps)
         return state._replace(returns=returns, run=self._agent.episodes_ended(state.run, episodes, own))
 
     def best_trial(self, state: TrialState) -> TrialEnd | None:
-        """The best of the finished trials with the most steps, or None if all failed or none is finished."""
+        """The best of the finished trials with the largest budget, or None if none has succeeded."""
         return None if state.best is None else state.best.outcome
 
     def policy(
         self, state: TrialState, observations: np.ndarray, rng: np.random.Generator | None, clock: Clock
     ) -> np.ndarray:
-        """That of the best trial, as it was when it ended; before one is finished, that of the current one."""
+        """The actions of the best trial's policy when it ended; of the current trial's until one has finished."""
         own = self._clock(state, clock)
         if state.best is not None:
             steps = state.best.outcome.fidelity
@@ -214,11 +214,11 @@ class TrialAgent:
         return self._agent.policy(_chosen_run(state), observations, rng, own)
 
     def policy_weights(self, state: TrialState) -> PolicyWeights:
-        """The network of the same trial."""
+        """The network of the best trial, or of the current one until a trial has finished."""
         return self._agent.policy_weights(_chosen_run(state))
 
     def report(self, state: TrialState, clock: Clock) -> Report:
-        """The members of the current trial, its number, and the best trial once one is finished."""
+        """Summarize the members and number of the current trial, and the best trial once one has finished."""
         report = self._agent.report(state.run, self._clock(state, clock))
         best = self.best_trial(state)
         metrics = report.metrics | {"search/trial": float(state.trial.number)}
@@ -231,7 +231,7 @@ class TrialAgent:
         )
 
     def _lines(self, best: TrialEnd | None, clock: Clock) -> tuple[str, ...]:
-        """Which trials there will be, or which was the best so far."""
+        """A description of the planned trials at step 0; later, the best trial so far."""
         if clock.step == 0:
             return tuple(self.searcher.describe())
         if best is None:
@@ -243,7 +243,7 @@ class TrialAgent:
         )
 
     def to_arrays(self, state: TrialState) -> tuple[Arrays, Json]:
-        """All of the state as named arrays and JSON."""
+        """Convert the whole state to named arrays and JSON."""
         arrays, run = self._agent.to_arrays(state.run)
         arrays = {f"trial/{name}": array for name, array in arrays.items()}
         best: Json | None = None
@@ -264,7 +264,7 @@ class TrialAgent:
         }
 
     def saved_bytes(self, meta: Json) -> int:
-        """The size of the parameters of the current trial, and of the best one."""
+        """The size of the parameters of the current trial and of the best one."""
         runs = [meta["run"], *([] if meta["best"] is None else [meta["best"]["run"]])]
         return sum(self._agent.saved_bytes(run) for run in runs)
 
@@ -289,7 +289,7 @@ class TrialAgent:
                 best=None if meta["best"] is None else self._finished(arrays, meta["best"]),
             )
         except (KeyError, TypeError) as error:
-            raise CheckpointError(f"the saved search is not complete: {error!r} is missing or wrong") from error
+            raise CheckpointError(f"the saved search is incomplete: {error!r} is missing or wrong") from error
 
     def _finished(self, arrays: Arrays, meta: Json) -> FinishedTrial:
         values = meta["outcome"]

@@ -1,4 +1,4 @@
-"""DEHB within one run: hyperparameters evolve from trial to trial, and the promising ones are given more steps."""
+"""DEHB within one run: hyperparameters evolve from trial to trial, and promising ones get a larger budget."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from adaqn.search.hyperband import Bracket, brackets, fidelities
 
 @dataclass(frozen=True, kw_only=True)
 class DEHBSettings(TrialSettings):
-    """The bounds of the steps of a trial, and what all of them share."""
+    """The bounds on the steps of a trial, and the settings that all trials share."""
 
-    min_trial_steps: int = setting(10_000, "fewest steps that a trial may take", at_least(1))
-    max_trial_steps: int = setting(90_000, "most steps that a trial may take", at_least(1))
-    eta: int = setting(3, "by what factor the steps grow, and the trials get fewer, from rung to rung", at_least(2))
+    min_trial_steps: int = setting(10_000, "smallest budget of a trial in steps", at_least(1))
+    max_trial_steps: int = setting(90_000, "largest budget of a trial in steps", at_least(1))
+    eta: int = setting(3, "factor by which the steps grow and the trials get fewer from rung to rung", at_least(2))
 
     @property
     def shortest_trial(self) -> int:
@@ -32,7 +32,7 @@ class DEHBSettings(TrialSettings):
         first_rungs = [bracket[0].configurations for bracket in self._brackets]
         if max(first_rungs) > TRIALS:
             raise UserError(
-                f"a bracket would begin with {max(first_rungs)} trials, but there can be at most {TRIALS}: raise "
+                f"a bracket would start with {max(first_rungs)} trials, but at most {TRIALS} are allowed: raise "
                 f"min_trial_steps, {self.min_trial_steps}, or lower max_trial_steps, {self.max_trial_steps}"
             )
         return fidelities(self._brackets)[0]
@@ -42,5 +42,5 @@ class DEHBSettings(TrialSettings):
         return brackets(self.min_trial_steps, self.max_trial_steps, self.eta)
 
     def searcher(self, dimensions: int) -> DEHB:
-        """Differential evolution over brackets with these bounds."""
+        """DEHB over brackets with these bounds."""
         return DEHB(dimensions, self.min_trial_steps, self.max_trial_steps, self.eta)

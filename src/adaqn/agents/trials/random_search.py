@@ -1,4 +1,4 @@
-"""Random search within one run: an agent with hyperparameters drawn from a space, then another, each for as long."""
+"""Random search within one run: agents with sampled hyperparameters, one after the other, with equal budgets."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from adaqn.search import RandomSearch
 
 @dataclass(frozen=True, kw_only=True)
 class RandomSearchSettings(TrialSettings):
-    """How long a trial takes, and what all of them share."""
+    """The length of a trial, and the settings that all trials share."""
 
     trial_steps: int = setting(50_000, "steps of a trial", at_least(1))
 
     @property
     def shortest_trial(self) -> int:
-        """All take as long."""
+        """The length of every trial."""
         return self.trial_steps
 
     def searcher(self, dimensions: int) -> RandomSearch:
-        """Uniform vectors, all for `trial_steps` steps."""
+        """Uniform random search with `trial_steps` steps per trial."""
         return RandomSearch(dimensions, self.trial_steps)

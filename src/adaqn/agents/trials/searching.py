@@ -1,4 +1,4 @@
-"""How the algorithm of a search is made of a search method and the algorithm that it tries."""
+"""Builds the algorithm of a search from a search method and its base algorithm."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from adaqn.agents.protocol import Agent
 
 
-@cache  # one class of settings for each pair
+@cache  # one settings class per pair
 def search_with(method: type[TrialSettings], base_name: str = "dqn") -> Algorithm:
-    """The search by this method over trials of an algorithm."""
+    """The search with this method over trials of a base algorithm."""
     base = algorithm(base_name)
 
     def make(
         settings: Any, population: Population, observations: gymnasium.Space, actions: gymnasium.Space
     ) -> Agent[Any]:
-        from adaqn.agents.trials.agent import TrialAgent  # it imports JAX, which listing the names must not
+        from adaqn.agents.trials.agent import TrialAgent  # imports JAX, which listing the algorithms must not
 
         return TrialAgent(settings, population, observations, actions, base)
 

@@ -1,4 +1,4 @@
-"""What a search carries from step to step: the current trial, how it did so far, and the best one before it."""
+"""The state of a search: the current trial, its returns so far, and the best finished trial."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from adaqn.search import Trial
 
 
 class Returns(NamedTuple):
-    """The returns of a trial so far: one by one as long as they may be of its last epoch, else summed up."""
+    """The returns of a trial: individually for the last epoch, and the sum of all."""
 
-    recent: tuple[tuple[int, float], ...] = ()  # step of the trial at which the episode ended, and its return
-    episodes: int = 0  # all of them
-    total: float = 0.0
+    recent: tuple[tuple[int, float], ...] = ()  # (step of the trial at which an episode ended, its return)
+    episodes: int = 0  # number of all episodes of the trial
+    total: float = 0.0  # sum of their returns
 
     def add(self, step: int, totals: Sequence[float], epoch_steps: int) -> Returns:
-        """The returns after episodes that ended in this step of the trial."""
+        """Add episodes that ended at this step of the trial."""
         recent = (*self.recent, *((step, total) for total in totals))
         return Returns(
             tuple(end for end in recent if end[0] > step - epoch_steps),
@@ -29,7 +29,7 @@ class Returns(NamedTuple):
         )
 
     def mean(self, step: int, epoch_steps: int) -> float | None:
-        """The mean of the last epoch before this step; if no episode ended in it, of all; None if none ever did."""
+        """The mean return of the last epoch before this step, else of all episodes, else None."""
         last = [total for ended, total in self.recent if ended > step - epoch_steps]
         if last:
             return statistics.fmean(last)
@@ -37,13 +37,13 @@ class Returns(NamedTuple):
 
 
 class FinishedTrial(NamedTuple):
-    """A trial that is over, and what was learned in it."""
+    """A finished trial with its final state."""
 
     outcome: TrialEnd
-    run: Any  # the state of its agent when it ended
+    run: Any  # the final state of its agent
 
     def beats(self, other: FinishedTrial | None) -> bool:
-        """Whether it is better than the other: by its steps first, because fewer of them are worth less."""
+        """Whether this trial is better: compared by budget first, then by fitness."""
         return other is None or self._merit > other._merit
 
     @property
@@ -53,14 +53,14 @@ class FinishedTrial(NamedTuple):
 
 
 class TrialState(NamedTuple):
-    """Where the search stands, and the current trial."""
+    """The state of the search and of its current trial."""
 
     search: Any  # the searcher's state; its pending trial is the current one
     trial: Trial
-    first_step: int  # of the run, when the trial began
+    first_step: int  # step of the run at which the trial began
     last_acted: int  # step of the run at which the last action was chosen
     returns: Returns
-    failed: bool  # nothing can be learned in it any more, and it ends with the next step
-    hyperparameters: Hyperparameters  # that it tries
+    failed: bool  # learning cannot continue; the trial ends with the next step
+    hyperparameters: Hyperparameters  # of the trial
     run: Any  # the state of its agent
-    best: FinishedTrial | None  # of those with the most steps; its policy is that of the search
+    best: FinishedTrial | None  # the best trial with the largest budget; provides the policy of the search

@@ -1,21 +1,21 @@
-"""Environment suites beyond those that Gymnasium registers, one per file: `Atari/Pong` is found in `atari.py`.
+"""Environment suites besides those registered with Gymnasium, one per file: `Atari/Pong` is found in `atari.py`.
 
-A suite is a module with the names of its environments and how each is made. Another package adds one with an entry
-point of the group `adaqn.suites`, whose name is the suite's:
+A suite is a module that lists its environments and how to make each. Another package adds a suite with an entry
+point in the group `adaqn.suites`, whose name is the suite's. The module has:
 
-    NAMES: tuple[str, ...]                     # whole ids, each of which begins with the suite's name
-    def spec(name: str) -> EnvSpec             # of one of them; other packages are imported only when it is made
+    NAMES: tuple[str, ...]                     # complete ids, each of which begins with the suite's name
+    def spec(name: str) -> EnvSpec             # how to make one; other packages are imported only when it is made
 
-and, where its games are also registered with Gymnasium in a form that is not meant to be learned from:
+and, if its games are also registered with Gymnasium without the preprocessing needed for learning:
 
-    def refuse_replaced(identifier: str)       # raise a UserError for such an id, which names the suite's own
+    def refuse_replaced(identifier: str)       # raise a UserError for such an id that names the suite's own id
     def replaces(registered: EnvSpec) -> bool  # whether a registered environment is one of these: not suggested
 
-Suites stay out of Gymnasium's registry, which refuses `MinAtar/Breakout` beside MinAtar's own `MinAtar/Breakout-v1`.
-The environment may say of itself, as attributes that `adaqn.envs.making` reads:
+Suites are not in Gymnasium's registry, which rejects `MinAtar/Breakout` beside MinAtar's own `MinAtar/Breakout-v1`.
+An environment may have these attributes, which `adaqn.envs.making` reads:
 
     learning_reward_bound: float | None        # rewards are clipped to [-bound, bound] for learning, not in returns
-    frame_stack: int                           # this many images, newest last, make up the channels of an observation
+    frame_stack: int                           # number of frames stacked in the channels, newest last
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from gymnasium.envs.registration import EnvSpec
 from adaqn.errors import UserError, nearest, unknown_name
 from adaqn.plugins import PluginFolder
 
-_LISTED = 12  # more names than these are not written out
+_LISTED = 12  # an error message lists at most this many names
 _SUITES = PluginFolder("environment suite", __name__, entry_points="adaqn.suites")
 
 
 def suites() -> list[str]:
-    """The names of all suites, as their files or entry points have them; nothing is imported for them."""
+    """The names of all suites, from their files and entry points, without importing them."""
     return _SUITES.names()
 
 
@@ -44,7 +44,7 @@ def names() -> list[str]:
 
 
 def find_spec(identifier: str) -> EnvSpec | None:
-    """How to make an environment of a suite; none for an id that is Gymnasium's business."""
+    """How to make an environment of a suite; None for an id that belongs to no suite."""
     prefix, slash, _ = identifier.partition("/")
     found = {name.lower(): name for name in suites()}.get(prefix.lower())
     if not slash or identifier in gymnasium.registry or found is None:
@@ -61,21 +61,21 @@ def find_spec(identifier: str) -> EnvSpec | None:
 
 
 def refuse_replaced(identifier: str) -> None:
-    """Raise if a suite has this environment in the form that is meant to be learned from."""
+    """Raise if a suite replaces this environment with one that has the usual preprocessing."""
     for suite in _loaded():
         if hasattr(suite, "refuse_replaced"):
             suite.refuse_replaced(identifier)
 
 
 def suggested() -> list[str]:
-    """The ids that a misspelled one may stand for: all but those that a suite replaces."""
+    """The ids suggested for a misspelled one: all except those that a suite replaces."""
     replaced = [suite.replaces for suite in _loaded() if hasattr(suite, "replaces")]
     registered = [name for name, spec in gymnasium.registry.items() if not any(check(spec) for check in replaced)]
     return registered + names()
 
 
 def _loaded() -> Iterator[Any]:
-    """All suites; one that cannot be loaded is reported when somebody asks for one of its environments."""
+    """All suites that can be loaded; a failure is reported when one of the suite's environments is made."""
     for name in suites():
         try:
             yield _SUITES.load(name)

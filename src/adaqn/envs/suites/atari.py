@@ -1,10 +1,11 @@
-"""Atari games as the paper plays them, which is Dopamine's way after Machado et al. (2018).
+"""Atari games with the paper's preprocessing, which is Dopamine's and follows Machado et al. (2018).
 
-Each action is repeated for 4 frames, sticky with probability 0.25 in each; the maximum of the last two is made
-gray and 84 x 84, and 4 of these are an observation. Episodes end when the game is over, not with a life, or after
-27 000 steps; they begin without no-ops and without fire. Rewards are clipped to [-1, 1] for learning alone.
+Each action is repeated for 4 frames, with sticky actions of probability 0.25 in each frame. The maximum of the last
+two frames is converted to 84 x 84 grayscale, and 4 of these are stacked to an observation. Episodes end at game over
+(not when a life is lost) or after 27 000 steps, and begin without no-ops or fire. Rewards are clipped to [-1, 1] for
+learning only.
 
-ale-py's vector environment does all this but for the steps, in C++; here is a single environment around it.
+ale-py's vector environment does all of this in C++ except the step limit; this is a single environment around it.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ from adaqn.errors import UserError
 if TYPE_CHECKING:
     from ale_py import ALEInterface
 
-HORIZON = 27_000  # steps of the agent; `max_episode_steps` changes it
+HORIZON = 27_000  # agent steps per episode; `max_episode_steps` overrides it
 FRAME_SKIP = 4
 FRAME_STACK = 4
 SIDE = 84
 
-# All that one can play alone.
+# All single-player games.
 _GAMES = """
     Adventure AirRaid Alien Amidar Assault Asterix Asteroids Atlantis Atlantis2 Backgammon BankHeist BasicMath
     BattleZone BeamRider Berzerk Blackjack Bowling Boxing Breakout Carnival Casino Centipede ChopperCommand
@@ -56,9 +57,9 @@ def spec(name: str) -> EnvSpec:
 
 
 def refuse_replaced(identifier: str) -> None:
-    """Point from one of ale-py's own ids (`ALE/Pong-v5`, `PongNoFrameskip-v4`), with raw screens, to ours.
+    """Raise for one of ale-py's own ids (`ALE/Pong-v5`, `PongNoFrameskip-v4`), which show raw screens, naming ours.
 
-    Also where they are registered: ale-py does that when it is imported, and another environment may have done so.
+    Also if the id is registered: importing ale-py registers its ids, and another environment may have imported it.
     """
     match = re.fullmatch(r"(?:ALE/)?(\w+?)(?:NoFrameskip|Deterministic)?-v[045]", identifier)
     if match is None or f"Atari/{match[1]}" not in NAMES:
@@ -67,7 +68,7 @@ def refuse_replaced(identifier: str) -> None:
     if registered is None or replaces(registered):
         raise UserError(
             f"environment {identifier!r} shows raw screens; 'Atari/{match[1]}' is the same game with the usual "
-            f"preprocessing (and 'ale_py:ALE/{match[1]}-v5' the raw one, if that is meant)"
+            f"preprocessing (use 'ale_py:ALE/{match[1]}-v5' if you want raw screens)"
         )
 
 
@@ -77,9 +78,9 @@ def replaces(registered: EnvSpec) -> bool:
 
 
 class AtariGame(gymnasium.Env[np.ndarray, Any]):
-    """One game. Observations are [84, 84, 4] bytes, the newest frame last, and zeros before an episode's first.
+    """One game. Observations are [84, 84, 4] bytes, newest frame last, with zeros before an episode's first frame.
 
-    `clip_rewards=False` lets learning see the rewards as they are. Videos show the screen in its colours.
+    `clip_rewards=False` disables reward clipping for learning. Videos show the screen in colour.
     """
 
     metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 60 // FRAME_SKIP}  # noqa: RUF012
@@ -102,18 +103,18 @@ class AtariGame(gymnasium.Env[np.ndarray, Any]):
             ) from error
         rom = {rom.title().replace("_", ""): rom for rom in roms.get_all_rom_ids()}[game]
         sticky = number("repeat_action_probability", repeat_action_probability, low=0.0, high=1.0)
-        # All but the name is given, because most of the defaults are those of another tradition.
+        # Every argument is given, because most defaults follow a different protocol.
         self._vector = AtariVectorEnv(
             rom,
             num_envs=1,
             batch_size=1,
             num_threads=1,
             thread_affinity_offset=-1,
-            max_num_frames_per_episode=2**31 - 1,  # no limit here: it would cut the last step short
+            max_num_frames_per_episode=2**31 - 1,  # unlimited: a limit in frames would cut the last step short
             repeat_action_probability=sticky,
             full_action_space=full_action_space,
             continuous=False,
-            autoreset_mode="NextStep",  # never comes to it: `step` refuses to go on after an end
+            autoreset_mode="NextStep",  # never happens: `step` raises after the end of an episode
             img_height=SIDE,
             img_width=SIDE,
             grayscale=True,
@@ -138,9 +139,9 @@ class AtariGame(gymnasium.Env[np.ndarray, Any]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[np.ndarray, dict[str, Any]]:
-        """Load the game anew, which is what makes ale-py take a seed: it alone decides about the episode."""
+        """Reload the game, because ale-py takes a new seed only then; the seed alone determines the episode."""
         super().reset(seed=seed, options=options)
-        seed = int(self.np_random.integers(2**31)) if seed is None else seed % 2**31  # more bits are refused
+        seed = int(self.np_random.integers(2**31)) if seed is None else seed % 2**31  # ale-py takes 31 bits
         frames, info = self._vector.reset(seed=np.array([seed]))
         if self._screen is not None:
             self._screen.reset(seed)
@@ -151,7 +152,7 @@ class AtariGame(gymnasium.Env[np.ndarray, Any]):
         """Take the action for 4 frames, or until the game is over."""
         if self._over:
             raise gymnasium.error.ResetNeeded("the episode has ended, or none has begun")
-        if not 0 <= action < self._n_actions:  # ale-py would take it for a no-op
+        if not 0 <= action < self._n_actions:  # ale-py would treat it as a no-op
             raise gymnasium.error.InvalidAction(f"the action must be from 0 to {self._n_actions - 1}: {action}")
         frames, rewards, terminated, truncated, info = self._vector.step(np.array([action], np.int64))
         reward, self._over = float(rewards[0]), bool(terminated[0])
@@ -168,9 +169,9 @@ class AtariGame(gymnasium.Env[np.ndarray, Any]):
 
 
 class _Screen:
-    """A second console, for the colours that the vector environment does not give.
+    """A second emulator for rendering in colour, which the vector environment does not support.
 
-    It has the same seed and gets the same actions, and so shows the same game; it would say so if it did not.
+    It has the same seed and takes the same actions, so it plays the same game; it raises if that is not so.
     """
 
     def __init__(self, rom: str, sticky: float, actions: list[Any]) -> None:

@@ -1,7 +1,7 @@
-"""MinAtar (Young and Tian, 2019): five Atari games in small, ten by ten cells, one channel for each kind of thing.
+"""MinAtar (Young and Tian, 2019): five Atari games on a 10 x 10 grid, with one channel per kind of object.
 
-The games are as their package has them: sticky actions with probability 0.1, and difficulty that grows. They know
-no limit of steps but Freeway's 2 500 (an end like any other there), so ours is 5 000; `max_episode_steps` changes it.
+The games have their package's defaults: sticky actions with probability 0.1, and difficulty ramping. They have no step
+limit (Freeway terminates after 2 500 steps), so we truncate after 5 000; `max_episode_steps` overrides it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def spec(name: str) -> EnvSpec:
 class MinAtarGame(gymnasium.Env[np.ndarray, Any]):
     """One game. Observations are [10, 10, channels] of zeros and ones, as bytes.
 
-    The actions are those that matter in the game, or with `minimal_actions=False` all six.
+    The actions are the game's minimal set, or all six with `minimal_actions=False`.
     """
 
     metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 15}  # noqa: RUF012
@@ -71,12 +71,12 @@ class MinAtarGame(gymnasium.Env[np.ndarray, Any]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[np.ndarray, dict[str, Any]]:
-        """Begin an episode about which the seed alone decides."""
+        """Start an episode that the seed alone determines."""
         super().reset(seed=seed, options=options)
         if seed is None:
             seed = int(self.np_random.integers(2**32))
-        self._game.seed(seed % 2**32)  # more bits are refused
-        self._game.last_action = 0  # else the last one of the previous episode may stick
+        self._game.seed(seed % 2**32)  # MinAtar takes 32 bits
+        self._game.last_action = 0  # else the last action of the previous episode may be repeated
         self._game.reset()
         return self._observe(), {}
 
@@ -88,15 +88,15 @@ class MinAtarGame(gymnasium.Env[np.ndarray, Any]):
         return self._observe(), float(reward), bool(terminated), False, {}
 
     def render(self) -> np.ndarray | None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """The cells, a colour for each channel, with lines between them. [240, 240, 3]"""
+        """The grid of cells with a colour per channel. [240, 240, 3]"""
         return picture(self._observe()) if self.render_mode == "rgb_array" else None
 
     def _observe(self) -> np.ndarray:
-        return self._game.state().view(np.uint8)  # of truth values, which are a byte each
+        return self._game.state().view(np.uint8)  # from booleans, which are one byte each
 
 
 def picture(observation: np.ndarray) -> np.ndarray:
-    """An observation [height, width, channels] in colours; where channels overlap, the first is seen: the player."""
+    """An observation [height, width, channels] as an image; where channels overlap, the first (the player) is shown."""
     channels = observation.shape[-1]
     hues = [colorsys.hsv_to_rgb(index / channels, 0.75, 1.0) for index in range(channels)]
     palette = np.array([BACKGROUND, *(np.multiply(255, hue) for hue in hues)], np.uint8)
@@ -109,7 +109,7 @@ def picture(observation: np.ndarray) -> np.ndarray:
 def _environment_class() -> Any:
     try:
         with warnings.catch_warnings():
-            # It imports plotting packages, at whose warnings it would do without them, and say so in the log.
+            # minatar imports plotting packages; their warnings as errors would make it log that it runs without them.
             warnings.simplefilter("ignore")
             from minatar import Environment
     except ImportError as error:

@@ -1,1 +1,1 @@
-"""Ways of changing a member, one per file: `applies(space, member)` and `mutate(rng, space, member)`."""
+"""Mutations of a member, one per file: `applies(space, member)` and `mutate(rng, space, member)`."""

@@ -1,8 +1,8 @@
-"""One step in the size of the network: a layer more or less, or layers that are larger or smaller.
+"""Mutation of the architecture by one step: one layer more or less, or larger or smaller layers.
 
 The paper's table has one number of channels, kernel, stride and neurons for all layers of a network, so a step in one
-of these is taken by all layers together, and a new layer is like the last one. A network that has no layer to be like
-gets its first one drawn uniformly from the space.
+of these changes all layers together, and a new layer is a copy of the last one. The first layer of a network without
+layers is drawn uniformly from the space.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ import numpy as np
 from adaqn.hyperparameters import Convolution, Hyperparameters
 from adaqn.space import ConvolutionLayers, IntegerBounds, SearchSpace
 
-CHANNELS = 4  # the steps other than one
+CHANNELS = 4  # step sizes; those of kernel, stride and layers are 1
 NEURONS = 16
 
 
 class Change(NamedTuple):
     """One way of changing the architecture."""
 
-    weight: float  # its probability, where all of them apply
+    weight: float  # its probability if all changes apply
     applies: Callable[[SearchSpace, Hyperparameters], bool]
-    make: Callable[[np.random.Generator, SearchSpace, Hyperparameters, int], Hyperparameters]  # the last: -1 or 1
+    make: Callable[[np.random.Generator, SearchSpace, Hyperparameters, int], Hyperparameters]  # last argument: -1 or 1
 
 
 def applies(space: SearchSpace, member: Hyperparameters) -> bool:
@@ -34,10 +34,10 @@ def applies(space: SearchSpace, member: Hyperparameters) -> bool:
 
 
 def mutate(rng: np.random.Generator, space: SearchSpace, member: Hyperparameters) -> Hyperparameters:
-    """The member after one step up or down, both equally likely; beyond a bound it stays there.
+    """The member after one step up or down, both equally likely, clipped to the space.
 
-    The probabilities of the changes that do not apply go to the others in proportion. Without convolutions that makes
-    0.2 for the number of hidden layers and 0.8 for their width.
+    If some changes do not apply, the probabilities of the others are renormalised. Without convolutions they are 0.2
+    for the number of hidden layers and 0.8 for their width.
     """
     changes = [change for change in CHANGES.values() if change.applies(space, member)]
     weights = np.array([change.weight for change in changes])
@@ -69,7 +69,7 @@ def _convolution(rng: np.random.Generator, space: SearchSpace, member: Hyperpara
 
 
 def _every_convolution(field: str, size: int) -> Change:
-    """The change of one number of all convolutions, in steps of this size."""
+    """A change of one field of all convolutions, in steps of this size."""
 
     def may_change(space: SearchSpace, member: Hyperparameters) -> bool:
         of_layers = space.convolutions

@@ -1,4 +1,4 @@
-"""A learning rate that is a fifth lower or higher."""
+"""Mutation of the learning rate by a factor of 0.8 or 1.2."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Another training loss."""
+"""Mutation of the training loss."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from adaqn.space import SearchSpace
 
 
 def applies(space: SearchSpace, member: Hyperparameters) -> bool:
-    """Whether the space has another loss than the member's."""
+    """Whether the space has a loss other than the member's."""
     return set(space.loss) != {member.loss}
 
 
 def mutate(rng: np.random.Generator, space: SearchSpace, member: Hyperparameters) -> Hyperparameters:
-    """The member with one of the other values, all equally likely."""
+    """The member with one of the other losses, all equally likely."""
     others = [name for name in space.loss if name != member.loss]
     return space.clip(member.replace(loss=others[rng.integers(len(others))]))

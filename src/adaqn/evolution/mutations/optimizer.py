@@ -1,4 +1,4 @@
-"""Another optimizer."""
+"""Mutation of the optimizer."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from adaqn.space import SearchSpace
 
 
 def applies(space: SearchSpace, member: Hyperparameters) -> bool:
-    """Whether the space has another optimizer than the member's."""
+    """Whether the space has an optimizer other than the member's."""
     return set(space.optimizer) != {member.optimizer}
 
 
 def mutate(rng: np.random.Generator, space: SearchSpace, member: Hyperparameters) -> Hyperparameters:
-    """The member with one of the other optimizers, all equally likely; options that it does not have go."""
+    """The member with one of the other optimizers, all equally likely; unsupported options are dropped."""
     others = [name for name in space.optimizer if name != member.optimizer]
     optimizer = others[rng.integers(len(others))]
     known = optimizer_spec(optimizer).options

@@ -1,1 +1,1 @@
-"""Observers that write the files of a run directory; `composition.recorders_for` puts them together."""
+"""Observers that write the files of a run directory; `composition.recorders_for` assembles them."""

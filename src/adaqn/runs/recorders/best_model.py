@@ -1,4 +1,4 @@
-"""best_model.zip, the model with the highest return so far, and best_model.csv, which says how it was judged."""
+"""best_model.zip, the model with the highest return so far, and best_model.csv, which records its step and return."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from adaqn.runs.recorders.exact_tables import ExactRecorder
 from adaqn.training.callbacks import TrainedModel, crossed, next_multiple
 from adaqn.training.observers import LATEST, RunView
 
-# Steps between two looks at the training return. It is no setting: what is kept must not depend on how a run is logged.
+# Steps between two checks of the training return. Not a setting: the saved model must not depend on logging options.
 INTERVAL = 1_000
 
 
 class BestModelRecorder(ExactRecorder):
     """Saves the model whenever its return is the highest so far, with a row in best_model.csv each time.
 
-    Evaluations decide as soon as there is one; until then the mean return of the last training episodes does, looked at
-    every thousand steps. All that has to be remembered is in the table, which a resumed run continues exactly.
+    Until the first evaluation, models are compared by the mean return of the last training episodes, every 1 000 steps;
+    from then on by evaluations. Its whole state is in the table, which a resumed run continues exactly.
     """
 
     def __init__(self, file: ExactFile, path: Path, learning_starts: int = 0) -> None:
@@ -29,10 +29,10 @@ class BestModelRecorder(ExactRecorder):
         self._path = path
         self._learning_starts = learning_starts
         self._model: TrainedModel | None = None
-        self._seen = 0  # the last step that was looked at
+        self._seen = 0  # step of the last call
 
     def bind(self, model: TrainedModel) -> None:
-        """Make known what is to be saved, before the run begins; a trainer without a model has only the table."""
+        """Set the model to save, before the run begins; without a model only the table is written."""
         self._model = model
 
     def first_line(self, trainer: RunView) -> str:
@@ -40,13 +40,13 @@ class BestModelRecorder(ExactRecorder):
         return "step,return,judged_by\n"
 
     def on_start(self, trainer: RunView) -> None:
-        """Begin the file, or read which model was the best before this resumption."""
+        """Start the file, or read the best model so far of a resumed run."""
         super().on_start(trainer)
         self.best = read_best_model(self.file.path)
         self._seen = trainer.clock.step
 
     def on_step(self, trainer: RunView) -> None:
-        """Look at the training return if it is time."""
+        """Check the training return every `INTERVAL` steps."""
         step = trainer.clock.step
         if crossed(INTERVAL, self._seen, step):
             self._judge(trainer)
@@ -57,7 +57,7 @@ class BestModelRecorder(ExactRecorder):
         return next_multiple(INTERVAL, step)
 
     def on_event(self, trainer: RunView, event: Event) -> None:
-        """Look at an evaluation; the first one counts more than all training returns before it."""
+        """Check an evaluation; the first one replaces all earlier training returns."""
         if not isinstance(event, PolicyEvaluation):
             return
         first = self.best is None or self.best.judged_by == TRAINING
@@ -65,7 +65,7 @@ class BestModelRecorder(ExactRecorder):
             self._keep(BestModel(event.step, event.mean, EVALUATION))
 
     def on_finish(self, trainer: RunView) -> None:
-        """Look once more if the last step was none to look at, and keep some model of a run too short to judge any."""
+        """Check the training return at the end, and save the last model if the run was too short to judge any."""
         if trainer.clock.step % INTERVAL:
             self._judge(trainer)
         if self.best is None:

@@ -1,4 +1,4 @@
-"""All observers that write a run directory, in the one order that is right."""
+"""All observers that write a run directory, in the required order."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from adaqn.training.trainer import Trainer
 
 @dataclass(frozen=True)
 class RunRecorders:
-    """Who writes what in one run directory."""
+    """The observers that write one run directory."""
 
     recorders: tuple[Observer[Trainer], ...]
     best_model: BestModelRecorder  # one of the recorders; the model to save must be bound to it
@@ -40,9 +40,9 @@ class RunRecorders:
     def observers(self, callbacks: Sequence[Observer[Trainer]] = ()) -> list[Observer[Trainer]]:
         """All observers of the run.
 
-        The metrics of a step have what callbacks recorded in it, so they are logged after them. A checkpoint counts
-        on what everybody else did for its step, so it is made after them; the run is finished only when its last
-        checkpoint is there. What callbacks write to the run directory is exact too.
+        Metrics are logged after the callbacks, because they include the values that callbacks recorded. A checkpoint is
+        saved after all other observers have handled its step, and the summary, which marks the run as finished, is
+        written after the last checkpoint. Exact files that callbacks write to the run directory are covered too.
         """
         self.checkpointer.include([file for callback in callbacks for file in callback.exact_files()])
         return [*self.recorders, *callbacks, self.progress, self.checkpointer, self.summary]
@@ -55,7 +55,7 @@ def recorders_for(
     checkpoint_interval: int,
     wandb_project: str | None = None,
     config: RunConfig | None = None,  # shown by W&B, and checked when a run is resumed
-    extra_tables: Collection[str] = (),  # of the algorithm
+    extra_tables: Collection[str] = (),  # specific to the algorithm
 ) -> RunRecorders:
     """The recorders of a run, new or resumed; intervals are in environment steps."""
     stopwatch = Stopwatch()

@@ -16,17 +16,17 @@ EPISODES_HEADER = "step,return,length\n"
 
 
 class ExactRecorder(Observer[RunView]):
-    """Appends to one exact file, which begins with a line that is known at the start of the run."""
+    """Appends to one exact file, which may start with a header known at the start of the run."""
 
     def __init__(self, file: ExactFile) -> None:
         self.file = file
 
     def first_line(self, trainer: RunView) -> str:
-        """What the file begins with."""
-        raise NotImplementedError
+        """The header of the file; empty where it has none."""
+        return ""
 
     def on_start(self, trainer: RunView) -> None:
-        """Begin the file, or cut off what a killed process wrote to it after the checkpoint."""
+        """Start the file, or truncate what a killed process wrote after the checkpoint."""
         if self.file.written == NOTHING:
             self.file.append(self.first_line(trainer))
         else:
@@ -45,14 +45,14 @@ class EpisodesRecorder(ExactRecorder):
         return EPISODES_HEADER
 
     def on_episode(self, trainer: RunView, episode: Episode) -> None:
-        """Write its row; `repr` of a float reads back as the same float."""
+        """Write its row; `repr` of a float parses back to the same float."""
         self.file.append(f"{episode.step},{float(episode.total)!r},{episode.length}\n")
 
 
 class SelectionRecorder(ExactRecorder):
-    """selection.csv: a row per target update, with the losses that it was chosen by and who had acted.
+    """selection.csv: a row per target update, with the losses it was based on, and actions per member since the last.
 
-    Where a row sums up many target updates, it also has the share of them in which each member was chosen.
+    If a row summarises many target updates, it also has the share of them in which each member was selected.
     """
 
     def first_line(self, trainer: RunView) -> str:
@@ -62,7 +62,7 @@ class SelectionRecorder(ExactRecorder):
         return ",".join(["step", "target", *(f"{name}_{k}" for name in names for k in members)]) + "\n"
 
     def on_event(self, trainer: RunView, event: Event) -> None:
-        """Write the row of a target update; the losses in as few digits as tell float32 apart."""
+        """Write the row of a target update; losses have the fewest digits that identify the float32 value."""
         if isinstance(event, TargetUpdate):
             numbers = (*event.cumulated_loss, *event.acted, *(event.selected or ()))
             row = [str(event.step), str(event.target), *map(_shortest, numbers)]
@@ -77,7 +77,7 @@ class MembersRecorder(ExactRecorder):
     """members.jsonl: the ensemble at the start and after every generation, with parents."""
 
     def first_line(self, trainer: RunView) -> str:
-        """The members as they were given, which have no parents."""
+        """The initial members, which have no parents."""
         report = trainer.report().members
         members = tuple(Descendant(member.hyperparameters, None, None) for member in report)
         return _generation_line(Generation(trainer.clock.step, 0, members))
@@ -97,7 +97,7 @@ def _generation_line(event: Generation) -> str:
 
 
 class EvaluationsRecorder(ExactRecorder):
-    """evaluations.csv of an algorithm that evaluates its members one by one: a row per episode."""
+    """evaluations.csv of an algorithm that evaluates its members individually: a row per episode."""
 
     def first_line(self, trainer: RunView) -> str:
         """The header."""
@@ -110,11 +110,7 @@ class EvaluationsRecorder(ExactRecorder):
 
 
 class TrialsRecorder(ExactRecorder):
-    """trials.jsonl: a line per trial of a search that is over."""
-
-    def first_line(self, trainer: RunView) -> str:
-        """Nothing is known of a trial before it is over."""
-        return ""
+    """trials.jsonl: a line per finished trial of a search."""
 
     def on_event(self, trainer: RunView, event: Event) -> None:
         """Write the line of a trial."""

@@ -1,4 +1,4 @@
-"""Metrics over time: collected once per log interval, handed to whoever shows them."""
+"""Metrics over time: collected once per log interval, and written to all sinks."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from adaqn.runs.recorders.stopwatch import Stopwatch
 from adaqn.training.callbacks import crossed, next_multiple
 from adaqn.training.observers import Observer, RunView
 
-Metrics = Mapping[str, float | None]  # by tag; None for one that has no value yet
+Metrics = Mapping[str, float | None]  # by tag; None if there is no value yet
 
 
 class Sink(Protocol):
-    """Somewhere that metrics are shown or kept."""
+    """A destination of metrics. If a method raises an OutputFault, the run continues without the sink."""
 
     def open(self, step: int) -> None:
-        """Begin at this step; what was written for later steps is of a course that the run did not take."""
+        """Start at this step; values already written for later steps are from before a resume, and are obsolete."""
         ...
 
     def write(self, step: int, metrics: Metrics) -> None:
-        """Take the metrics of one step; steps ascend. An OutputFault, as from the others, means to do without it."""
+        """Write the metrics of one step; steps increase."""
         ...
 
     def close(self) -> None:
-        """Finish; also after an error, and when it was never opened."""
+        """Close the sink; also called after an error, and if it was never opened."""
         ...
 
 
 class ProgressRecorder(Observer[RunView]):
-    """Reads the metrics whenever a multiple of `interval` environment steps was crossed, and at the end.
+    """Logs the metrics whenever a multiple of `interval` environment steps was crossed, and at the end.
 
     An evaluation is logged at its own step, as Stable-Baselines3 does.
     """
@@ -43,10 +43,10 @@ class ProgressRecorder(Observer[RunView]):
         self._interval = interval
         self._sinks = list(sinks)
         self._stopwatch = stopwatch or Stopwatch()
-        self._seen = 0  # the last step that was looked at
+        self._seen = 0  # step of the last call
         self._logged = 0
         self._opened = False
-        self._start = (0, 0.0)  # step and time at which this process took over
+        self._start = (0, 0.0)  # step and elapsed time at which this process started
 
     def on_start(self, trainer: RunView) -> None:
         """Open the sinks."""
@@ -57,7 +57,7 @@ class ProgressRecorder(Observer[RunView]):
         trainer.logger.reserve(self._metrics(trainer))
 
     def on_step(self, trainer: RunView) -> None:
-        """Log if it is time."""
+        """Log every `interval` steps."""
         step = trainer.clock.step
         if crossed(self._interval, self._seen, step):
             self._log(trainer)
@@ -79,12 +79,12 @@ class ProgressRecorder(Observer[RunView]):
             self._tell(lambda sink: sink.write(event.step, metrics))
 
     def on_finish(self, trainer: RunView) -> None:
-        """Log the end, unless it was logged as a step."""
+        """Log the last step, unless it was already logged."""
         if self._logged != trainer.clock.step or trainer.logger.waits:
             self._log(trainer)
 
     def _open(self, trainer: RunView) -> None:
-        """Open the sinks, unless an evaluation that an interruption had put off was reported before the start."""
+        """Open the sinks once; a postponed evaluation can be reported before `on_start` is called."""
         if not self._opened:
             self._opened = True
             self._tell(lambda sink: sink.open(trainer.clock.step))
@@ -100,7 +100,7 @@ class ProgressRecorder(Observer[RunView]):
         self._tell(lambda sink: sink.write(trainer.clock.step, metrics))
 
     def _tell(self, act: Callable[[Sink], None]) -> None:
-        """Do something with every sink, and without those that fail from then on: a run does not depend on them."""
+        """Call a function with every sink; sinks that fail are dropped with a warning, as a run does not need them."""
         for sink in tuple(self._sinks):
             try:
                 act(sink)

@@ -1,4 +1,4 @@
-"""Where metrics go: a CSV table, TensorBoard, W&B. Each raises an OutputFault, and nothing else, if it fails."""
+"""Sinks for metrics: a CSV table, TensorBoard and W&B. On failure each raises an OutputFault and nothing else."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ STEP_TAG = "time/total_timesteps"
 
 
 class CsvSink:
-    """progress.csv: a row per log, a column per tag, empty where a tag has no value."""
+    """progress.csv: a row per log, a column per tag, empty if a tag has no value."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._tags: list[str] = []
 
     def open(self, step: int) -> None:
-        """Keep the whole rows up to this step."""
+        """Keep the complete rows up to this step."""
         self._tags, rows = self._read()
         if self._tags:
             self._rewrite([row for row in rows if _step(row) <= step])
 
     def write(self, step: int, metrics: Metrics) -> None:
-        """Append a row; a tag that was not there before becomes a new column of all rows."""
+        """Append a row; a new tag becomes a new column of all rows."""
         new_tags = [tag for tag in metrics if tag not in self._tags]
         if new_tags:
             _, rows = self._read()
@@ -53,7 +53,7 @@ class CsvSink:
             file.write(self._lines([{tag: "" if v is None else str(v) for tag, v in metrics.items()}]))
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """Do nothing: no file is kept open."""
 
     def _read(self) -> tuple[list[str], list[dict[str, str]]]:
         with writing(self._path):
@@ -75,7 +75,7 @@ class CsvSink:
 
 
 def _step(row: dict[str, str]) -> float:
-    """The step of a row; nothing depends on this table, so that a damaged row is dropped and ends no run."""
+    """The step of a row; inf for a damaged row, which is then dropped: it must not end the run."""
     try:
         return float(row[STEP_TAG]) if None not in row else math.inf
     except (KeyError, TypeError, ValueError):
@@ -85,8 +85,8 @@ def _step(row: dict[str, str]) -> float:
 class TensorBoardSink:
     """tensorboard/: the same tags as scalars.
 
-    The events are written here and at once. tensorboardX's own writer has a thread for it, which needs semaphores of
-    the system (/dev/shm), and for which training would wait for ever once it died of a full disk.
+    Events are written synchronously. tensorboardX's own writer uses a thread, which needs system semaphores (/dev/shm),
+    and on which training would wait forever once a full disk has killed it.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -94,12 +94,12 @@ class TensorBoardSink:
         self._file: BinaryIO | None = None
 
     def open(self, step: int) -> None:
-        """Begin a new file of events; TensorBoard hides what older ones hold of later steps."""
-        # Two files that are begun within a second must not have the same name.
+        """Start a new event file; TensorBoard hides later steps in older files."""
+        # Two files that are started within a second must not have the same name.
         name = f"events.out.tfevents.{int(time.time())}.{socket.gethostname()}.{os.getpid()}.{step}"
         with writing(self._directory):
             self._directory.mkdir(parents=True, exist_ok=True)
-            # Unbuffered: what the system refused must not be tried again when the file is closed.
+            # Unbuffered: a failed write must not be retried when the file is closed.
             self._file = (self._directory / name).open("wb", buffering=0)
         events = [Event(file_version="brain.Event:2")]
         if step:
@@ -107,19 +107,19 @@ class TensorBoardSink:
         self._append(events)
 
     def write(self, step: int, metrics: Metrics) -> None:
-        """Write the scalars that are finite."""
+        """Write the finite scalars."""
         finite = {tag: value for tag, value in metrics.items() if value is not None and math.isfinite(value)}
         self._append([Event(step=step, summary=scalar(tag, value)) for tag, value in finite.items()])
 
     def close(self) -> None:
-        """Close the file of events."""
+        """Close the event file."""
         file, self._file = self._file, None
         if file is not None:
             with writing(self._directory):
                 file.close()
 
     def _append(self, events: Sequence[Event]) -> None:
-        """Each as a TFRecord: its length, the checksum of that, its bytes, and the checksum of those."""
+        """Append each event as a TFRecord: length, checksum of the length, data, checksum of the data."""
         assert self._file is not None, "open comes before write"
         records = []
         for event in events:
@@ -140,7 +140,7 @@ def _checksum(data: bytes) -> bytes:
 
 
 class WandbSink:
-    """A run of Weights & Biases; the environment variable WANDB_MODE says whether it goes online."""
+    """A Weights & Biases run; the environment variable WANDB_MODE selects online or offline mode."""
 
     def __init__(self, directory: Path, project: str, name: str, config: Mapping[str, Any]) -> None:
         self._directory = directory
@@ -150,7 +150,7 @@ class WandbSink:
         self._run: Any = None
 
     def open(self, step: int) -> None:
-        """Begin the run, or continue it under the name that it had."""
+        """Start the W&B run, or continue it under its previous id."""
         wandb, identity = require_wandb(), self._directory / "run-id"
         with _wandb_faults():
             if step == 0 or not identity.exists():
@@ -166,12 +166,12 @@ class WandbSink:
             )
 
     def write(self, step: int, metrics: Metrics) -> None:
-        """Log what has a value."""
+        """Log the metrics that have a value."""
         with _wandb_faults():
             self._run.log({tag: value for tag, value in metrics.items() if value is not None}, step=step)
 
     def close(self) -> None:
-        """Finish the run."""
+        """Finish the W&B run."""
         run, self._run = self._run, None
         if run is not None:
             with _wandb_faults():
@@ -179,9 +179,9 @@ class WandbSink:
 
 
 def require_wandb() -> ModuleType:
-    """The package, which must be installed, and logged in unless it is not to go online.
+    """Import wandb; raises if it is not installed, or if it is in online mode without a login.
 
-    Asked before a run is made or resumed, so that nothing is in the way of a second try.
+    Called before a run is created or resumed, so that a failure leaves nothing that blocks a second attempt.
     """
     try:
         import wandb
@@ -191,7 +191,7 @@ def require_wandb() -> ModuleType:
         ) from error
     with _wandb_faults():
         online = wandb.setup().settings.mode in (None, "online", "run")
-        # Older ones can only be asked in a way that asks the user in turn.
+        # Older versions cannot check the login without prompting the user.
         can_be_asked = "prompt" in inspect.signature(wandb.login).parameters
         logged_in = not online or not can_be_asked or wandb.login(prompt=False, verify=False)
     if not logged_in:
@@ -201,7 +201,7 @@ def require_wandb() -> ModuleType:
 
 @contextmanager
 def _wandb_faults() -> Iterator[None]:
-    """What W&B raises, of its own and of the network, is one fault here."""
+    """Convert every exception of W&B, including network errors, into an OutputFault."""
     try:
         yield
     except Exception as error:

@@ -1,4 +1,4 @@
-"""How long a run has taken."""
+"""Elapsed wall-clock time of a run."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 
 
 class Stopwatch:
-    """Wall-clock time from its making, plus what the run had taken before it was resumed."""
+    """Wall-clock time since its creation, plus the time the run took before it was resumed."""
 
     def __init__(self) -> None:
         self._began = time.perf_counter()
@@ -17,5 +17,5 @@ class Stopwatch:
         return time.perf_counter() - self._began
 
     def set(self, elapsed: float) -> None:
-        """Go on from this many seconds."""
+        """Continue from this many seconds."""
         self._began = time.perf_counter() - elapsed

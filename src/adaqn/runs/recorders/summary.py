@@ -1,4 +1,4 @@
-"""summary.json: what came of a run, written when it is finished."""
+"""summary.json: the results of a run, written when it is finished."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PACKAGES = ("jax", "numpy", "gymnasium")
 
 
 class SummaryWriter(Observer[RunView]):
-    """Sums up the files of the run, which are whole also if it was resumed on the way."""
+    """Summarises the files of the run, which are complete even if it was resumed."""
 
     def __init__(self, directory: RunDirectory, stopwatch: Stopwatch) -> None:
         self._directory = directory
@@ -46,7 +46,7 @@ class SummaryWriter(Observer[RunView]):
             "auc_return": auc_return(episodes, trainer.clock.step),
             "selections": [member.selections for member in report],
             "diverged": [k for k, member in enumerate(report) if member.diverged],
-            # An interruption that came too late to be one is no reason.
+            # An interruption after the last step did not stop the run.
             "stopped": None if trainer.interrupted else trainer.stop_reason,
             "versions": _versions(),
             "time": {
@@ -63,8 +63,11 @@ def final_return(episodes: Episodes) -> float | None:
 
 
 def auc_return(episodes: Episodes, steps: int) -> float | None:
-    """The mean over the hundredths of the run (in steps) of the mean return of episodes that end in each."""
-    # A hundredth in which none ends is left out. Steps count from 1: the last of a hundredth belongs to it.
+    """Area under the learning curve: split the run into 100 equal parts, and average the mean returns of the parts.
+
+    An episode belongs to the part in which it ends; parts without episodes are left out.
+    """
+    # Steps count from 1, so the last step of a part belongs to it.
     part = (episodes.step - 1) * PARTS // steps
     means = [statistics.fmean(episodes.total[part == index].tolist()) for index in np.unique(part)]
     return statistics.fmean(means) if means else None

@@ -1,4 +1,4 @@
-"""The paper's behaviour for finite sets: any member with probability ε_b, else the target member (line 3 of Alg. 1)."""
+"""The paper's rule for finite sets: a random member with probability ε_b, else the target member (line 3, Alg. 1)."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from adaqn.selection.types import Selection
 
 
 def draw(uniforms: Array, epsilon: Array, losses: Array, alive: Array, target: Selection) -> Array:
-    """Distinct living members, uniformly, with probability ε_b; else the target members.
+    """Distinct, uniformly random members with probability ε_b; else the target members.
 
-    A target member that is found to have diverged between two target updates is not followed.
+    Diverged members are never chosen, even if a target member diverged after it was chosen.
     """
     del losses
     size = target.members.shape[0]

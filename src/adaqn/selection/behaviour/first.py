@@ -1,4 +1,4 @@
-"""The first members, in their order: TD3 trains its actor against the first of its two critics."""
+"""The first members in order: TD3 trains its actor against the first of its two critics."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ from adaqn.selection.types import Selection
 
 
 def draw(uniforms: Array, epsilon: Array, losses: Array, alive: Array, target: Selection) -> Array:
-    """The first living members, whatever their losses; ε_b plays no part."""
+    """The first non-diverged members; losses and ε_b are ignored."""
     del uniforms, epsilon, losses
     return jnp.argsort(~alive, stable=True)[: target.members.shape[0]].astype(jnp.int32)

@@ -1,4 +1,4 @@
-"""The paper's behaviour in infinite spaces: a member acts the more often, the smaller its cumulated loss is."""
+"""The paper's rule for infinite spaces: members with smaller cumulated losses act more often."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ SMALL = 1e-6  # keeps the weights finite, and equal just after the losses were r
 
 
 def draw(uniforms: Array, epsilon: Array, losses: Array, alive: Array, target: Selection) -> Array:
-    """Distinct living members, each drawn with probability proportional to 1 / (L_k + 1e-6); ε_b plays no part."""
+    """Distinct members, drawn with probability ∝ 1 / (L_k + 1e-6), 0 if diverged; ε_b is ignored."""
     del epsilon
-    # The largest of log weights plus Gumbel noise is a draw by weight; the next largest are draws without replacement.
+    # Gumbel top-k trick: the largest log weights plus Gumbel noise are a weighted sample without replacement.
     gumbel = -jnp.log(-jnp.log(jnp.maximum(uniforms[1:], jnp.finfo(jnp.float32).tiny)))
     scores = gumbel - jnp.log(losses + SMALL)
     return largest(jnp.where(alive & jnp.isfinite(losses), scores, -jnp.inf), target.members.shape[0])

@@ -9,7 +9,7 @@ from adaqn.selection.types import Selection
 
 
 def select(uniforms: Array, losses: Array, alive: Array, size: int) -> Selection:
-    """The `size` living members with the largest losses, largest first; among equals the first."""
+    """The `size` non-diverged members with the largest losses, largest first; ties go to the first."""
     del uniforms
-    order = jnp.lexsort((-losses, ~alive))  # the living first, even with an infinite loss; stable
+    order = jnp.lexsort((-losses, ~alive))  # non-diverged first, even with an infinite loss; stable
     return Selection(order[:size].astype(jnp.int32), jnp.full(size, 1.0 / size, jnp.float32))

@@ -1,7 +1,7 @@
 """A mixture of all members as target, weighted by a softmax over their cumulated losses.
 
-The paper names a mixture of Q functions as future work. Losses are divided by their mean over the living members, so
-that the temperature means the same whatever the scale of the rewards.
+The paper names a mixture of Q-functions as future work. Losses are divided by their mean over the non-diverged
+members, so that the meaning of the temperature is independent of the scale of the rewards.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from jax import Array
 from adaqn.selection.types import Selection
 
 MIXTURE = True
-SMALL = 1e-12  # keeps the ratio finite where all losses are 0
+SMALL = 1e-12  # keeps the ratio finite if all losses are 0
 
 
 def select(uniforms: Array, losses: Array, alive: Array, size: int, temperature: float = 1.0) -> Selection:
-    """All members, best first, with weights ∝ exp(-L_k / (temperature · mean L)); none for who is not alive."""
+    """All members, best first, with weights ∝ exp(-L_k / (temperature · mean L)), 0 if diverged."""
     del uniforms, size
     usable = alive & jnp.isfinite(losses)
-    # Where no loss is finite, all who live count the same.
+    # If no loss is finite, all non-diverged members have equal weights.
     usable = jnp.where(usable.any(), usable, alive)
     finite = jnp.where(usable & jnp.isfinite(losses), losses, 0.0)
     mean = finite.sum() / jnp.maximum(usable.sum(), 1)

@@ -1,0 +1,75 @@
+"""`adaqn figures`: all figures that a study allows, as PNG and PDF, and its table."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+import matplotlib
+from matplotlib.figure import Figure
+
+from adaqn.analysis.figures import figure_types
+from adaqn.analysis.page import NotDrawn, Page
+from adaqn.analysis.scores import StudyScores
+from adaqn.analysis.study import read_results
+from adaqn.analysis.style import RC, drawn_here, metadata
+from adaqn.analysis.summary import StudySummary, summary_of, write_summary
+from adaqn.files import make_parent, replacing, require_ours
+
+KINDS = ("png", "pdf")
+
+
+class Outcome(NamedTuple):
+    """What `draw_study` did."""
+
+    drawn: dict[str, list[Path]]  # the files of each figure
+    not_drawn: dict[str, str]  # why each other figure was not
+    tables: list[Path]
+    summary: StudySummary
+
+
+def draw_study(
+    study: str | os.PathLike[str],
+    output: str | os.PathLike[str] | None = None,
+    epoch: int | None = None,
+    force: bool = False,
+) -> Outcome:
+    """Draw every figure that the data of a study allow, and write its table, to `figures` in it or to a directory.
+
+    What was drawn before is replaced; files of other origin are not, unless `force` says so.
+    """
+    results = read_results(study, epoch)
+    folder = results.path / "figures" if output is None else Path(output)
+    types = figure_types()
+    tables = [folder / "summary.json", folder / "summary.csv"]
+    if not force:
+        for path in [*tables, *(folder / f"{name}.{kind}" for name in types for kind in KINDS)]:
+            require_ours(path, "file that adaqn drew", drawn_here, remedy="add --force")
+    page = Page(StudyScores(results))
+    drawn: dict[str, list[Path]] = {}
+    not_drawn: dict[str, str] = {}
+    for name, draw in types.items():
+        files = [folder / f"{name}.{kind}" for kind in KINDS]
+        try:
+            with matplotlib.rc_context(RC):
+                figure = draw(page)
+                for path in files:
+                    _save(figure, path)
+        except NotDrawn as reason:
+            not_drawn[name] = str(reason)
+            for path in files:  # of an earlier time: it would not belong to these data
+                if drawn_here(path):
+                    path.unlink()
+            continue
+        drawn[name] = files
+    summary = summary_of(page.scores)
+    write_summary(summary, *tables)
+    return Outcome(drawn, not_drawn, tables, summary)
+
+
+def _save(figure: Figure, path: Path) -> None:
+    make_parent(path)
+    kind = path.suffix.lstrip(".")
+    with replacing(path) as file:
+        figure.savefig(file, format=kind, metadata=metadata(kind))

@@ -1,0 +1,1 @@
+"""A study: a table of runs, arms × environments × seeds, and where they execute."""
