@@ -88,6 +88,7 @@ class LeanTransition:
             found = run(*(given[index] for index in range(size)), words, *others)
             return [found[index] for index in changed], jax.tree.unflatten(result, found[size:])
 
+        program.__name__ = getattr(self._function, "__name__", program.__name__)  # as profiles and logs show it
         return _Compiled(changed, kept, transition(program))
 
 
