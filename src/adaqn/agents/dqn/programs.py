@@ -300,7 +300,8 @@ class StagedPrograms:
         """Choose the target member among the candidates, and update the snapshot."""
         parameters = tuple(group.parameters for group in state.ensemble)
         finite = np.array([np.isfinite(np.asarray(rows)).all() for rows in parameters])
-        record, selected, facts = self.counting.select_target(state.record, finite, candidates, uniforms)
+        record = jax.tree.map(np.asarray, state.record)  # of NumPy or of JAX, by what was done last
+        record, selected, facts = self.counting.select_target(record, finite, candidates, uniforms)
         return state._replace(target=snapshot(parameters), selected=selected, record=record), facts
 
     def greedy(self, state: ValueState, observations: np.ndarray) -> np.ndarray:
