@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 
 import pytest
 
+from adaqn.agents.dqn import agent
 from tests.agents.contract.cases import Case
 from tests.agents.contract.runs import WholeRun, whole_run
 
 Whole = Callable[[Case], WholeRun]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def few_updates_at_once() -> Iterator[None]:
+    """Two updates in one call at most, so that small runs, too, can be interrupted in the middle of what is due."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(agent, "UPDATES_AT_ONCE", 2)
+        yield
 
 
 @pytest.fixture(scope="session")
