@@ -8,12 +8,12 @@ from pathlib import Path
 import gymnasium as gym
 import pytest
 
-from adaqn import grid
+from adaqn import AdaDQN, MetaGradientDQN, grid
 from adaqn.hyperparameters import Convolution, Hyperparameters
 from adaqn.runs.config import read_config
 from adaqn.studies.definition import read_study
 from adaqn.studies.study import RunKey
-from benchmarks import comparison, flops, study_flops, summary
+from benchmarks import comparison, flops, metagradient, study_flops, summary
 from benchmarks.contenders import Contender, DQNSettings, algorithm
 from benchmarks.duels import DUELS, Duel
 from benchmarks.learning_curve import Curve, Episode, EpisodeLog, read_curve, write_curve
@@ -218,3 +218,14 @@ def test_the_operations_of_a_run_follow_from_its_updates() -> None:
     assert cost.flops == 199_000 * 32 * (1850 + 3 * 1850 - 400)
     assert cost.steps == 200_000
     assert cost.environment_seconds == pytest.approx(200_000 / 20_600)
+
+
+def test_meta_gradient_dqn_is_measured_beside_five_discounts_of_the_same_network() -> None:
+    task = metagradient.TASKS["lunar-lander"]
+    five, one = (metagradient.build(method, task.make(), task) for method in ("adadqn", "metagradient"))
+    assert isinstance(five, AdaDQN) and isinstance(one, MetaGradientDQN)
+    assert [member.hyperparameters.discount for member in five.members] == [0.985, 0.9875, 0.99, 0.9925, 0.995]
+    (alone,) = one.members
+    assert {member.hyperparameters.replace(discount=None) for member in five.members} == {alone.hyperparameters}
+    assert (five.settings.batch_size, five.settings.target_update_interval) == (32, 200)
+    assert (one.settings.batch_size, one.settings.target_update_interval) == (32, 200)

@@ -67,7 +67,18 @@ def test_the_help_says_how_to_see_other_settings(capsys: pytest.CaptureFixture[s
 def test_every_command_is_in_the_overview_and_explains_itself(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--help"]) == 0
     listed = re.findall(r"^  (\w+) +\w", capsys.readouterr().out.partition("commands:\n")[2].partition("\n\n")[0], re.M)
-    assert listed == ["train", "resume", "evaluate", "schedule", "picture", "export", "study", "work"]
+    assert listed == [
+        "train",
+        "resume",
+        "evaluate",
+        "schedule",
+        "picture",
+        "figures",
+        "report",
+        "export",
+        "study",
+        "work",
+    ]
     for command in listed:
         text = help_of(capsys, command)
         assert text.startswith(f"usage: adaqn {command} [-h]") and " -h, --help show this help" in text

@@ -33,5 +33,6 @@ def test_the_wheel_has_the_version_of_the_package_and_its_presets(tmp_path: Path
         files = set(wheel.namelist())
     modules = {str(path.relative_to(source / "src")) for path in (source / "src").rglob("*.py")}
     assert modules <= files
+    assert {f"adaqn/analysis/report/page.{kind}" for kind in ("css", "js")} <= files
     presets = {str(path.relative_to(source / "src")) for path in (source / "src").rglob("*.yaml")}
     assert len(presets) > 10 and presets <= files

@@ -68,7 +68,7 @@ def test_train_writes_a_run_that_can_be_repeated_and_evaluated(
         (["--algo", "sac", "--actor-hidden", "8y8"], "such as 25x25, but got '8y8'"),
         (["--algo", "sac", "--actor-activation", "rellu"], "did you mean 'relu'?"),
         (["--algo", "sac", "--exploration-steps", "5"], "unknown argument '--exploration-steps'"),
-        (["--algo", "randsac", "--selection", "lowest"], "the one with selection='random'"),
+        (["--algo", "randsac", "--selection", "lowest"], "always uses selection='random'"),
         (["--algo", "sac", "--steps", "50"], "would never learn, because learning_starts is 50"),
     ],
     ids=lambda value: value if isinstance(value, str) else None,

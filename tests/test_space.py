@@ -50,6 +50,9 @@ SPACES = st.builds(
         ConvolutionLayers, layers=bounds(0, 3), channels=bounds(1, 64), kernel=bounds(1, 8), stride=bounds(1, 5)
     ),
     fixed=st.sampled_from([Hyperparameters(), Hyperparameters(discount=0.5)]),
+) | st.builds(
+    SearchSpace,
+    discount=st.lists(st.floats(0.0, 1.0), min_size=2, max_size=2).map(sorted),
 )
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -229,7 +232,7 @@ def test_what_is_drawn_is_in_the_space(space: SearchSpace, seed: int) -> None:
     for member in (space.sample(rng), space.from_unit(corner)):
         assert space.contains(member)
         assert space.clip(member) == member
-        assert member.discount == space.fixed.discount
+        assert space.discount is not None or member.discount == space.fixed.discount
 
 
 @settings(max_examples=30, deadline=None)
@@ -394,3 +397,42 @@ def test_importing_the_module_imports_neither_configspace_nor_jax() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
+
+
+def test_discounts_are_sampled_uniformly_where_the_space_has_them() -> None:
+    space = SearchSpace(discount=(0.985, 0.995))
+    assert space.dimensions == SearchSpace().dimensions + 1
+    rng = np.random.default_rng(0)
+    found = np.array([space.sample(rng).discount for _ in range(1_000)], float)
+    assert found.min() >= 0.985 and found.max() <= 0.995
+    # The mean and the deviation of a uniform distribution, within four standard errors.
+    assert abs(found.mean() - 0.99) < 4 * 0.01 / np.sqrt(12 * 1_000)
+    assert abs(found.std() - 0.01 / np.sqrt(12)) < 2e-4
+    assert SearchSpace.from_dict(space.to_dict()) == space
+    assert SearchSpace.from_dict({"base": "vectors", "discount": [0.9, 0.95]}).discount == (0.9, 0.95)
+    assert all(SearchSpace.named(name).discount is None for name in named_spaces())
+    assert "discount" not in SearchSpace().to_dict()
+
+
+def test_a_member_without_a_discount_is_not_in_a_space_with_discounts() -> None:
+    space = SearchSpace(discount=(0.9, 0.95))
+    assert not space.contains(Hyperparameters()) and space.clip(Hyperparameters()).discount == 0.9
+    assert space.contains(Hyperparameters(discount=0.92)) and not space.contains(Hyperparameters(discount=0.96))
+    assert space.largest().discount == 0.9
+    assert SearchSpace().contains(Hyperparameters(discount=0.96))
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"discount": [0.9, 1.1]}, "discount must be a finite number between 0 and 1, but got 1.1"),
+        ({"discount": [0.9]}, r"discount in a search space must be a lower and an upper bound, but got \[0.9\]"),
+        (
+            {"discount": [0.9, 0.95], "fixed": {"discount": 0.9}},
+            "discount cannot be fixed, because the space varies it",
+        ),
+    ],
+)
+def test_discounts_that_cannot_be_are_refused(given: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(UserError, match=sentence):
+        SearchSpace.from_dict(given)

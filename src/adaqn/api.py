@@ -11,6 +11,7 @@ from adaqn.model import MODELS, Members, Model, model_class
 from adaqn.signatures import (
     DEHBArguments,
     DQNArguments,
+    MetaGradientArguments,
     OneDQNArguments,
     OneSACArguments,
     OneTD3Arguments,
@@ -31,6 +32,7 @@ __all__ = [
     "AdaDQNMax",
     "AdaSAC",
     "AdaTD3",
+    "MetaGradientDQN",
     "Model",
     "RandDQN",
     "RandSAC",
@@ -69,6 +71,20 @@ class DQN(Model):
     algo = "dqn"
 
     def __init__(self, env: EnvironmentLike, members: Members = None, **settings: Unpack[OneDQNArguments]) -> None:
+        super().__init__(env, members, **settings)
+
+
+class MetaGradientDQN(Model):
+    """DQN that learns its discount by a meta-gradient (Xu et al., 2018), cross-validated with `gamma`.
+
+    The discount starts at the member's `discount`, by default at `gamma`. Each update samples two batches.
+    """
+
+    algo = "metagradient"
+
+    def __init__(
+        self, env: EnvironmentLike, members: Members = None, **settings: Unpack[MetaGradientArguments]
+    ) -> None:
         super().__init__(env, members, **settings)
 
 

@@ -191,6 +191,12 @@ def _figures(given: argparse.Namespace) -> int:
     return draw_figures(given.study, given.output, given.epoch, given.force)
 
 
+def _report(given: argparse.Namespace) -> int:
+    from adaqn.analysis.report.command import report
+
+    return report(given.paths, given.output, given.epoch, given.force, given.live, given.port)
+
+
 def _build_study(parser: _Parser, arguments: list[str]) -> None:
     """Declare the flags of a study and list the preset studies."""
     from adaqn.studies.command import presets
@@ -275,6 +281,15 @@ _COMMANDS = {
         ),
         _figures,
     ),
+    "report": Command(
+        "write one HTML page about runs or a study, or serve it while they are in progress",
+        _plain(
+            "Write one self-contained HTML page about a run, several runs or a study, with interactive charts. It "
+            "needs no network.",
+            flags.REPORT,
+        ),
+        _report,
+    ),
     "export": Command(
         "write the policy to a file that needs only NumPy to run",
         _plain("Write the learned policy to a file that needs only NumPy.", flags.EXPORT),
@@ -309,7 +324,8 @@ def _declare(group: argparse._ActionsContainer, flag: Flag) -> None:
     usual = {int: "N", float: "X", str: "NAME", bool: "true|false"}
     options |= {"type": _boolean if flag.kind is bool else flag.kind, "metavar": flag.metavar or usual[flag.kind]}
     if not flag.name.startswith("-"):
-        group.add_argument(flag.name, **options)
+        several: dict[str, Any] = {"nargs": "+"} if flag.values == "several" else {}
+        group.add_argument(flag.name, **options | several)
         return
     options["default"] = argparse.SUPPRESS if flag.default is flags.UNSET else flag.default
     if flag.dest is not None:

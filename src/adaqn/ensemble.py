@@ -247,6 +247,15 @@ def _member_step(network: Network, taken: Array | None) -> Callable[[GroupState,
     return step
 
 
+def optimizer_step(network: Network, member: GroupState, gradient: list[Array]) -> GroupState:
+    """One step of a member's optimizer, given the gradient as arrays of the layers.
+
+    The member is a single one, whose arrays have no leading axis.
+    """
+    elementwise = optimizer_spec(network.architecture.optimizer).elementwise
+    return _member_step(network, None)(member, network.ravel(gradient) if elementwise else gradient)
+
+
 def own_array(values: Any) -> Array:
     """An array of JAX with memory of its own, which nobody else holds and a transition may take over.
 

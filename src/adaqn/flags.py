@@ -148,6 +148,31 @@ FIGURES = (
         ),
     ),
 )
+REPORT = (
+    Group(
+        None,
+        (
+            Flag("paths", "directories of runs or studies", Path, "PATH", values="several"),
+            Flag(
+                "--output",
+                "default: report.html in PATH, or in the working directory for several paths; replaced if it exists",
+                Path,
+                "FILE",
+                None,
+                short="-o",
+            ),
+            Flag(
+                "--epoch",
+                "steps that returns of a study are averaged over (default: as adaqn figures)",
+                int,
+                default=None,
+            ),
+            switch("--live", "serve the page on 127.0.0.1 and follow runs in progress, instead of writing a file"),
+            Flag("--port", "port of --live (default: a free one)", int, default=0),
+            _FORCE,
+        ),
+    ),
+)
 PICTURE = (Group(None, (_RUN_DIRECTORY, _output("default: picture.png in DIR, replaced if it exists"), _FORCE)),)
 STUDY = (
     Group(

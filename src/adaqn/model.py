@@ -112,7 +112,7 @@ class Model(TrainedPolicy):
         require_room(agent.memory_needs)  # before anything is allocated
         self._spaces_only = isinstance(env, SpacesOnly)
         replay = replay_for(self.settings, environments, self.settings.n_steps if self._spaces_only else None)
-        self._trainer = Trainer(agent, environments, replay, self.settings.batch_size, self.seed, chosen.traits)
+        self._trainer = Trainer(agent, environments, replay, self.settings.sample_size, self.seed, chosen.traits)
         self._predict_rng = np.random.default_rng(self.seed)
 
     @classmethod

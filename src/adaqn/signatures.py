@@ -88,6 +88,12 @@ class OneDQNArguments(DQNArguments, OneKindArguments, total=False):
     """The arguments of `DQN`."""
 
 
+class MetaGradientArguments(RunArguments, PlainDQNArguments, OneKindArguments, total=False):
+    """The arguments of `MetaGradientDQN`."""
+
+    meta_learning_rate: float
+
+
 class ActorArguments(CommonArguments, total=False):
     """The fields of `ActorSettings`."""
 

@@ -32,7 +32,7 @@ _PRESETS = PresetFolder("search space", ("presets", "spaces"))
 
 # The hyperparameters that a space varies; all others are fixed.
 VARIED = ("activation", "optimizer", "loss", "learning_rate", "hidden", "convolutions")
-LEAST_LEARNING_RATE = 1e-12  # ConfigSpace rounds bounds to 13 places
+LEAST_DIFFERENCE = LEAST_LEARNING_RATE = 1e-12  # ConfigSpace rounds bounds to 13 places
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,6 +73,7 @@ class SearchSpace:
     learning_rate: FloatBounds = (1e-5, 1e-2)  # sampled log-uniformly
     hidden: DenseLayers = field(default_factory=DenseLayers)
     convolutions: ConvolutionLayers | None = None  # None: no convolutions
+    discount: FloatBounds | None = None  # None: not varied, as in the paper; sampled uniformly
     fixed: Hyperparameters = field(default_factory=Hyperparameters)  # values of the hyperparameters that are not varied
 
     def __post_init__(self) -> None:
@@ -85,6 +86,13 @@ class SearchSpace:
         if self.convolutions is not None:
             set_field("convolutions", _section(ConvolutionLayers, "convolutions", self.convolutions))
         set_field("fixed", _fixed(self.fixed))
+        if self.discount is not None:
+            set_field("discount", _bounds("discount", self.discount, _discount))
+            if self.fixed.discount is not None:
+                raise UserError(
+                    "discount cannot be fixed, because the space varies it: give it a single value there, "
+                    f"but got fixed.discount={self.fixed.discount:g}"
+                )
         if self.fixed.optimizer_options and len(self.optimizer) > 1:
             raise UserError(
                 "optimizer_options can be fixed only if the search space has a single optimizer, "
@@ -125,6 +133,8 @@ class SearchSpace:
         }
         if self.convolutions is not None:
             result["convolutions"] = _plain(self.convolutions)
+        if self.discount is not None:
+            result["discount"] = list(self.discount)
         defaults = Hyperparameters().to_dict()
         fixed = {k: v for k, v in self.fixed.to_dict().items() if k not in defaults or v != defaults[k]}
         return {**result, "fixed": fixed} if fixed else result
@@ -143,8 +153,10 @@ class SearchSpace:
             if len(values) > 1:
                 space.add(CategoricalHyperparameter(name, values))
         low, high = self.learning_rate
-        if high - low > LEAST_LEARNING_RATE:
+        if high - low > LEAST_DIFFERENCE:
             space.add(Float("learning_rate", low, high, log=True))
+        if self.discount is not None and self.discount[1] - self.discount[0] > LEAST_DIFFERENCE:
+            space.add(Float("discount", *self.discount))
         for section in ("hidden", "convolutions"):
             of_layers = getattr(self, section)
             if of_layers is None or of_layers.layers[1] == 0:
@@ -169,6 +181,7 @@ class SearchSpace:
             learning_rate=self.learning_rate[0],
             hidden=(self.hidden.neurons[1],) * self.hidden.layers[1],
             convolutions=convolutions,
+            discount=self.fixed.discount if self.discount is None else self.discount[0],
         )
 
     @property
@@ -214,7 +227,8 @@ class SearchSpace:
         """The member with its numbers clipped to their bounds.
 
         Surplus layers are removed from the end; missing ones are copies of the last layer, or the smallest possible if
-        there is none. Names cannot be clipped: one that is not in the space is an error.
+        there is none. A member without a discount of its own gets the smallest, if the space has discounts. Names
+        cannot be clipped: one that is not in the space is an error.
         """
         for name in ("activation", "optimizer", "loss"):
             if getattr(member, name) not in getattr(self, name):
@@ -224,6 +238,7 @@ class SearchSpace:
             learning_rate=_clip(member.learning_rate, self.learning_rate),
             hidden=tuple(_clip(width, self.hidden.neurons) for width in hidden),
             convolutions=self._clip_convolutions(member.convolutions),
+            discount=member.discount if self.discount is None else _clip(member.discount or 0.0, self.discount),
         )
 
     def _clip_convolutions(self, layers: tuple[Convolution, ...]) -> tuple[Convolution, ...]:
@@ -256,6 +271,9 @@ class SearchSpace:
             learning_rate=_clip(value("learning_rate", self.learning_rate), self.learning_rate),
             hidden=(neurons,) * layers,
             convolutions=convolutions,
+            discount=(
+                self.fixed.discount if self.discount is None else _clip(value("discount", self.discount), self.discount)
+            ),
         )
 
 
@@ -309,6 +327,10 @@ def _read_bounds(of_layers: DenseLayers | ConvolutionLayers, section: str) -> No
 
 def _learning_rate(what: str, given: object) -> float:
     return number(what, given, low=LEAST_LEARNING_RATE)
+
+
+def _discount(what: str, given: object) -> float:
+    return number(what, given, 0.0, 1.0)
 
 
 def _section(kind: type[Section], name: str, given: object) -> Section:

@@ -159,6 +159,15 @@ def test_curves_show_the_iqm_and_its_interval(pages: dict[str, Page]) -> None:
     np.testing.assert_array_equal(left.lines[-1].get_ydata(), main.curve.value)
 
 
+def test_the_sets_are_beside_the_adaptive_arm_wherever_it_is_listed(tmp_path: Path) -> None:
+    root = write_study(tmp_path / "s", seeds=(0,))
+    (root / "study.yaml").write_text("arms: {randdqn: {}, adadqn: {}}\n")
+    page = page_of(root)
+    with matplotlib.rc_context(RC):
+        left, _ = figure_types()["curves"](page).axes
+    assert to_rgb(left.lines[-1].get_color()) == page.looks["adadqn"].colour
+
+
 def test_grid_search_is_drawn_at_the_steps_of_all_its_runs(pages: dict[str, Page]) -> None:
     with matplotlib.rc_context(RC):
         (axes,) = figure_types()["search"](pages["finite"]).axes
@@ -178,12 +187,36 @@ def test_the_distribution_of_targets_by_hand(tmp_path: Path) -> None:
     np.testing.assert_allclose(found.behaviour[0], [16.5 / 50, 16.5 / 50, 17.0 / 50])
 
 
+def test_a_row_counts_for_all_bins_that_it_tells_of(tmp_path: Path) -> None:
+    path = write_run(tmp_path / "s", "adadqn", "CartPole-v1", 0, [0.0, 0.0, 0.0], members=THREE[:2])
+    # 100 actions of the first member until step 100, then as many of the second until 200, and nothing after that.
+    rows = ["step,target,loss_0,loss_1,acted_0,acted_1", "100,0,1,2,100,0", "200,1,2,1,0,100"]
+    path.joinpath("selection.csv").write_text("\n".join(rows) + "\n")
+    found = distribution(read_results(tmp_path / "s").arms[0].runs, bins=4)  # of 75 steps
+    np.testing.assert_allclose(found.behaviour, [[1.0, 0.0], [1 / 3, 2 / 3], [0.0, 1.0], [0.0, 0.0]])
+    np.testing.assert_allclose(found.target, found.behaviour)
+
+
 def test_discounts_are_those_of_the_target_member(tmp_path: Path) -> None:
     members = (*grid(discount=[0.5, 0.9]), *THREE[:1])
     write_run(tmp_path / "s", "adadqn", "CartPole-v1", 0, [0.0, 0.0], members=members)
     run = read_results(tmp_path / "s").arms[0].runs[0]
     # Targets 1, 2, 0, 1; the third member has the discount of the run, 0.99.
     np.testing.assert_allclose(discount_curve(run, 100, 2), [(0.9 + 0.99) / 2, (0.5 + 0.9) / 2])
+
+
+def test_a_learned_discount_is_that_of_the_progress_and_its_run_is_no_candidate_of_grid_search(tmp_path: Path) -> None:
+    study = tmp_path / "s"
+    write_run(study, "adadqn", "CartPole-v1", 0, [0.0, 0.0])
+    write_run(study, "dqn", "CartPole-v1", 0, [0.0, 0.0], algo="dqn", members=THREE[:1])
+    learned = write_run(study, "metagradient", "CartPole-v1", 0, [0.0, 0.0], algo="metagradient", members=THREE[:1])
+    rows = ["time/total_timesteps,train/discount", "40,0.5", "80,0.7", "120,0.9", "200,"]
+    (learned / "progress.csv").write_text("\n".join(rows) + "\n")
+    found = read_results(study)
+    arms = {arm.name: arm for arm in found.arms}
+    np.testing.assert_allclose(discount_curve(arms["metagradient"].runs[0], 100, 2), [0.6, 0.9])
+    assert [arm.name for arm in found.grid] == ["dqn"]
+    assert arms["metagradient"].label == "Meta-gradient DQN" and found.main is arms["adadqn"]
 
 
 def test_a_radar_has_an_axis_for_each_combination_of_settings(pages: dict[str, Page]) -> None:

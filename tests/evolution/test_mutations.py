@@ -77,7 +77,7 @@ def test_contract(name: str, space: SearchSpace, seed: int) -> None:
         return
     after = mutation(name).mutate(np.random.default_rng(seed), space, member)
     assert after == mutation(name).mutate(np.random.default_rng(seed), space, member)
-    # An unknown mutation may change anything that a space varies, which excludes the discount.
+    # An unknown mutation may change anything that a space varies, which excludes the discount here.
     assert changed(member, after) <= OF_FIELD.get(name, set.union(*OF_FIELD.values()))
     assert space.contains(after)
     draw = np.random.default_rng(seed)
@@ -237,7 +237,23 @@ def test_what_has_one_value_does_not_change() -> None:
     ):
         assert not mutation("architecture").applies(space, member)
     assert not any(mutation(name).applies(HELD, Hyperparameters()) for name in mutation_names())
-    assert all(mutation(name).applies(VECTORS, Hyperparameters()) for name in mutation_names())
+    # The paper's spaces have no discounts.
+    assert {name for name in mutation_names() if not mutation(name).applies(VECTORS, Hyperparameters())} == {"discount"}
+    assert "discount" not in DEFAULT_MUTATIONS
+
+
+def test_a_discount_gets_a_longer_or_a_shorter_horizon() -> None:
+    space = SearchSpace(discount=(0.985, 0.995))
+    seen = outcomes("discount", space, Hyperparameters(discount=0.99), 1_000)
+    discounts = {float(f"{member.discount:.6g}"): count for member, count in seen.items()}
+    assert_shares(discounts, {0.992: 0.5, 0.988: 0.5})
+    assert all(member.replace(discount=0.99) == Hyperparameters(discount=0.99) for member in seen)
+    # At a bound it stays there, or moves away from it.
+    ends = {member.discount or 0.0 for member in outcomes("discount", space, Hyperparameters(discount=0.985), 50)}
+    assert sorted(ends) == [0.985, pytest.approx(0.988)]
+    # One that the member does not have of its own becomes one of the space.
+    assert all(space.contains(member) for member in outcomes("discount", space, Hyperparameters(), 20))
+    assert not mutation("discount").applies(SearchSpace(discount=(0.99, 0.99)), Hyperparameters(discount=0.99))
     layers_alone = SearchSpace(hidden=DenseLayers(layers=(1, 3), neurons=(50, 50)))
     seen = outcomes("architecture", layers_alone, Hyperparameters(hidden=(50, 50)), draws=400)
     assert_shares({member.hidden: times for member, times in seen.items()}, {(50,): 0.5, (50, 50, 50): 0.5})

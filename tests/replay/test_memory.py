@@ -5,7 +5,15 @@ from pathlib import Path
 import pytest
 
 from adaqn.errors import UserError
-from adaqn.replay.memory import Need, available_memory, gigabytes, require_memory, require_room, too_large
+from adaqn.replay.memory import (
+    Need,
+    available_memory,
+    gigabytes,
+    require_memory,
+    require_room,
+    resident_memory,
+    too_large,
+)
 
 MEMINFO = "MemTotal:       16000000 kB\nMemFree:          100000 kB\nMemAvailable:    8000000 kB\n"
 MACHINE = 8000000 * 1024
@@ -114,3 +122,13 @@ def test_by_default_it_asks_this_machine(monkeypatch: pytest.MonkeyPatch) -> Non
     require_memory(10)
     with pytest.raises(UserError, match="are available"):
         require_memory(11)
+
+
+def test_resident_memory_is_the_second_number_of_statm_in_pages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("resource.getpagesize", lambda: 4096)
+    (tmp_path / "proc" / "self").mkdir(parents=True)
+    (tmp_path / "proc" / "self" / "statm").write_text("900 25 7 1 0 60 0\n")
+    assert resident_memory(tmp_path) == 25 * 4096
+    assert resident_memory(tmp_path / "nowhere") is None

@@ -60,6 +60,14 @@ def test_the_sixteen_sets_of_mujoco_are_the_product(name: str) -> None:
         ("mujoco-architectures", [CRITIC.replace(hidden=(256,) * layers) for layers in (1, 2, 3, 4)]),
         ("mujoco-activations", [CRITIC.replace(activation=name) for name in ("relu", "sigmoid", "tanh")]),
         ("atari-activations", [ATARI.replace(activation=name) for name in ("relu", "tanh", "sigmoid")]),
+        ("atari-discounts", [ATARI.replace(discount=d) for d in (0.9863, 0.9875, 0.9891, 0.991, 0.9946)]),
+        (
+            "lunar-lander-discounts",
+            [
+                Hyperparameters(hidden=(100, 100), learning_rate=3e-4, discount=d)
+                for d in (0.9863, 0.9875, 0.9891, 0.991, 0.9946)
+            ],
+        ),
         ("atari-adam-epsilons", [ATARI.replace(optimizer_options=(("eps", e),)) for e in (1.5e-8, 1.5e-6, 1.5e-4)]),
         (
             "atari-architectures",
@@ -98,7 +106,7 @@ def test_what_all_of_atari_shares_where_members_explore(name: str) -> None:
 
 
 def test_what_lunar_lander_has() -> None:
-    for name in ("lunar-lander", "lunar-lander-infinite"):
+    for name in ("lunar-lander", "lunar-lander-discounts", "lunar-lander-infinite"):
         s = config_of(name).settings
         assert (s.gamma, s.learning_starts, s.buffer_size, s.batch_size) == (0.99, 1_000, 10_000, 32)
         assert (s.target_update_interval, s.train_freq, s.gradient_steps, s.n_steps) == (200, 1, 1, 1)

@@ -17,8 +17,8 @@ MUJOCO = ["mujoco", "mujoco-activations", "mujoco-architectures", "mujoco-learni
 ATARI = ["atari-activations", "atari-adam-epsilons", "atari-architectures"]
 ALL = [
     *ATARI,
-    "atari-discounts",
     "atari-infinite",
+    "discounts",
     "lunar-lander",
     "lunar-lander-infinite",
     "minatar-finite",
@@ -43,8 +43,9 @@ def test_every_arm_of_both_scales_is_a_whole_configuration(name: str) -> None:
         assert study.name == name and study.about
         for arm in study.arms:
             # Made with a shape at hand: no game is started for it. Vectors are of any length.
-            shape = (84, 84, 4) if name.startswith("atari") else (10, 10, 4) if name.startswith("minatar") else (8,)
-            values = study.values(RunKey(arm, next(iter(study.environments)), 0))
+            place = next(iter(study.environments))
+            shape = (84, 84, 4) if place.startswith("Atari") else (10, 10, 4) if place.startswith("MinAtar") else (8,)
+            values = study.values(RunKey(arm, place, 0))
             complete = RunConfig.from_dict(values, arm, shape)
             assert complete.steps == values["steps"]
         sizes[scale] = sum(study.arms[key.arm]["steps"] for key in study.runs())
@@ -79,6 +80,25 @@ def test_the_committed_runs_of_lunar_lander_are_done_runs_of_the_study() -> None
     assert len(committed) >= 10
     finished = {key.path for key in study.runs() if directory.state(key).status == "finished"}
     assert finished == committed
+
+
+@pytest.mark.parametrize("scale", ["paper", "laptop"])
+def test_discounts_are_chosen_learned_or_alone(scale: str) -> None:
+    study = read_study("discounts", scale)
+    five = [member.discount for member in config(study, "adadqn").members]
+    assert five == [0.9863, 0.9875, 0.9891, 0.991, 0.9946]
+    singles = study.choices["grid-search"]
+    assert list(study.arms) == ["adadqn", "metagradient", *singles]
+    assert [config(study, arm).members[0].discount for arm in singles] == five
+    assert {config(study, arm).algo for arm in singles} == {"dqn"}
+    learned = config(study, "metagradient")
+    (member,) = learned.members
+    # All else is equal: it starts at the discount that members are compared by.
+    assert member.replace(discount=five[0]) == config(study, "adadqn").members[0] and member.discount is None
+    assert (learned.algo, learned.settings.gamma, learned.settings.meta_learning_rate) == ("metagradient", 0.99, 0.001)
+    assert learned.settings.batch_size == config(study, "adadqn").settings.batch_size
+    assert list(study.environments) == (["LunarLander-v3"] if scale == "laptop" else ["Atari-BattleZone", "Atari-Pong"])
+    assert len(study.seeds) == (3 if scale == "laptop" else 5)
 
 
 def test_mujoco_has_every_set_alone() -> None:

@@ -91,7 +91,7 @@ def find_runs(path: str | os.PathLike[str]) -> list[StudyRun]:
     root = Path(path)
     if not root.is_dir():
         raise UserError(f"there is no directory {root}")
-    runs = [_run_in(directory) for directory in _run_directories(root)]
+    runs = [run_in(directory) for directory in run_directories(root)]
     return sorted(runs, key=lambda run: (run.study, run.arm, run.environment, run.seed, str(run.path)))
 
 
@@ -119,7 +119,7 @@ def load_runs(path: str | os.PathLike[str]) -> pandas.DataFrame | dict[str, NDAr
     return pandas.DataFrame(table)
 
 
-def _run_directories(root: Path) -> Iterator[Path]:
+def run_directories(root: Path) -> Iterator[Path]:
     """Directories with the configuration of a run; links are followed, but none twice."""
     seen: set[str] = set()
     for folder, inner, files in os.walk(root, followlinks=True):
@@ -132,7 +132,8 @@ def _run_directories(root: Path) -> Iterator[Path]:
         seen.add(real)
 
 
-def _run_in(directory: Path) -> StudyRun:
+def run_in(directory: Path) -> StudyRun:
+    """The run in a directory with a config.yaml."""
     config = read_yaml(directory / "config.yaml")
     if not isinstance(config, dict):
         raise UserError(f"{directory / 'config.yaml'} must hold a mapping of names to values, but it holds {config!r}")

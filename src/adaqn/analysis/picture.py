@@ -53,7 +53,7 @@ def draw_run(run_directory: Path, output: Path | None = None, force: bool = Fals
 def picture_of(run: RunData) -> Figure:
     """The figure of a run: three panels that share an axis of environment steps."""
     selection = run.selection
-    labels = [_shortened(label) for label in member_labels(_members(run))]
+    labels = [_shortened(label) for label in member_labels(current_members(run))]
     colours = member_colours(len(labels))
     rows = min(max(len(labels), 2), NAMED_ROWS)
     width = 10.6 + 0.08 * max(map(len, labels), default=0)
@@ -245,7 +245,7 @@ def running_mean(values: NDArray[np.float64], window: int) -> NDArray[np.float64
     return (sums[last] - sums[first]) / (last - first)
 
 
-def _members(run: RunData) -> list[Hyperparameters]:
+def current_members(run: RunData) -> list[Hyperparameters]:
     """The current ensemble; if members.jsonl is still empty, a default member for each column of losses."""
     if not run.members:
         return [Hyperparameters()] * run.selection.loss.shape[1]

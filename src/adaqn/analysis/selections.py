@@ -23,19 +23,30 @@ class Distribution(NamedTuple):
 
 
 def distribution(runs: Sequence[StudyRun], bins: int) -> Distribution:
-    """The distribution of the selected members across runs, each run counting the same. [bins, K]"""
+    """The distribution of the selected members across runs, each run counting the same. [bins, K]
+
+    A row of selection.csv tells of the steps since the row before it, and counts for all bins that these reach into.
+    """
     members = runs[0].data.selection.loss.shape[1]
     edges = np.linspace(0.0, max(run.steps for run in runs), bins + 1)
     target, behaviour = np.zeros((bins, members)), np.zeros((bins, members))
     for run in runs:
         selection = run.data.selection
-        place = np.clip(np.searchsorted(edges, selection.step, side="left") - 1, 0, bins - 1)
+        pair = run.data.sums_up_selections
+        began = int(run.config["settings"].get("learning_starts", 0)) if pair else 0
+        knots = np.concatenate([[float(min(began, selection.step[0] - 1))], selection.step])
         weights = selection_weights(run.data)[:, None]
-        for total, values in ((target, selection.selected * weights), (behaviour, selection.acted)):
-            own = np.zeros((bins, members))
-            np.add.at(own, place, values)
-            total += own / np.maximum(own.sum(axis=1, keepdims=True), 1e-300)
+        # Of a pair, a row has shares of its updates; of the others, the number of actions.
+        acted = selection.acted * weights if pair else selection.acted
+        target += _shares(_spread(knots, selection.selected * weights, edges))
+        behaviour += _shares(_spread(knots, acted, edges))
     return Distribution(edges, _shares(target), _shares(behaviour))
+
+
+def _spread(knots: Floats, values: Floats, edges: Floats) -> Floats:
+    """Amounts [n, K] that accrue evenly between n + 1 knots, as they fall into bins. [bins, K]"""
+    totals = np.concatenate([np.zeros((1, values.shape[1])), np.cumsum(values, axis=0)])
+    return np.diff(np.stack([np.interp(edges, knots, total) for total in totals.T], axis=1), axis=0)
 
 
 def _shares(totals: Floats) -> Floats:

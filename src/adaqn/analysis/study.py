@@ -19,14 +19,14 @@ from adaqn.hyperparameters import Hyperparameters
 from adaqn.runs.config import as_mapping
 
 # An ensemble adapts; a single set of hyperparameters is what grid search is made of; a search tries one trial after the
-# other; a population is evaluated member by member.
-Kind = Literal["ensemble", "single", "search", "population"]
+# other; a population is evaluated member by member; a learner changes the hyperparameters of a single member.
+Kind = Literal["ensemble", "single", "search", "population", "learner"]
 GRID_SEARCH = "grid-search"  # the choice of a study that says which arms make up the grid
 
 _NAMES = {
     "adadqn": "AdaDQN", "adadqn-max": "AdaDQN-max", "adasac": "AdaSAC", "adatd3": "AdaTD3", "dehb": "DEHB",
-    "dqn": "DQN", "randdqn": "RandDQN", "random-search": "Random search", "randsac": "RandSAC",
-    "randtd3": "RandTD3", "sac": "SAC", "searl": "SEARL", "td3": "TD3",
+    "dqn": "DQN", "metagradient": "Meta-gradient DQN", "randdqn": "RandDQN", "random-search": "Random search",
+    "randsac": "RandSAC", "randtd3": "RandTD3", "sac": "SAC", "searl": "SEARL", "td3": "TD3",
 }  # fmt: skip
 
 
@@ -131,8 +131,11 @@ class StudyResults:
 
 def read_results(path: str | os.PathLike[str], epoch: int | None = None) -> StudyResults:
     """The results in the directory of a study; without study.yaml, its arms are those that there are directories of."""
-    root = Path(path)
-    found = find_runs(root)
+    return results_of(Path(path), find_runs(path), epoch)
+
+
+def results_of(root: Path, found: Sequence[StudyRun], epoch: int | None = None) -> StudyResults:
+    """The results of runs that were found in the directory of a study."""
     if not found:
         raise UserError(f"there are no runs in {root}: the directory of a study has ARM/ENVIRONMENT/SEED in it")
     names = sorted({run.study for run in found})
@@ -187,6 +190,8 @@ def _kind(config: Json) -> Kind:
         return "search"
     if "evaluations" in chosen.traits.tables:
         return "population"
+    if chosen.traits.learns_hyperparameters:
+        return "learner"
     return "ensemble" if chosen.copies is None else "single"
 
 

@@ -70,6 +70,14 @@ def available_memory(root: Path = Path("/")) -> int | None:
     return min(known) if known else None
 
 
+def resident_memory(root: Path = Path("/")) -> int | None:
+    """Bytes of memory that this process occupies now; None if not Linux."""
+    pages = _text(root / "proc/self/statm").split(" ")
+    if resource is None or len(pages) < 2 or not pages[1].isdecimal():
+        return None
+    return int(pages[1]) * resource.getpagesize()
+
+
 def _machine(root: Path) -> int | None:
     kilobytes = re.search(r"^MemAvailable:\s+(\d+) kB$", _text(root / "proc/meminfo"), re.MULTILINE)
     return int(kilobytes[1]) * 1024 if kilobytes else None

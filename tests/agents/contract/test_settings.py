@@ -105,7 +105,7 @@ def test_what_makes_the_algorithm_what_it_is_cannot_be_changed(case: Case) -> No
     for name, value in case.entry.overrides.items():
         choices = fields[name].metadata["choices"]
         others = [choice for choice in choices() if choice != value] if choices else [fields[name].default]
-        with pytest.raises(UserError, match=rf"the one with {name}={value!r}, but got {name}={others[0]!r}$"):
+        with pytest.raises(UserError, match=rf"always uses {name}={value!r}, but got {name}={others[0]!r}$"):
             case.entry.configure({name: others[0]})
         assert getattr(case.entry.configure({name: value}), name) == value
 

@@ -130,7 +130,7 @@ def test_algorithms_are_names_for_settings_and_members(name: str, selection: str
 
 
 def test_rand_sac_has_no_other_rule() -> None:
-    with pytest.raises(UserError, match="the one with selection='random', but got selection='highest'"):
+    with pytest.raises(UserError, match="always uses selection='random', but got selection='highest'"):
         algorithm("randsac").configure({"selection": "highest"})
 
 

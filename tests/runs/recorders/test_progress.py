@@ -57,6 +57,7 @@ def test_it_logs_nothing_for_a_run_that_is_resumed_at_its_end(trainer: Any) -> N
 def test_the_metrics_and_their_tags(trainer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
     monkeypatch.setattr("time.perf_counter", lambda: now[0])
+    monkeypatch.setattr("adaqn.runs.recorders.progress.resident_memory", lambda: 250_000_000)
     sink, stopwatch = ListSink(), Stopwatch()
     stopwatch.set(1000.0)  # elapsed time of the previous process
     recorder = ProgressRecorder(20, [sink], stopwatch)
@@ -72,6 +73,7 @@ def test_the_metrics_and_their_tags(trainer: Any, monkeypatch: pytest.MonkeyPatc
         "time/fps": 5,
         "time/episodes": 0,
         "time/compile_seconds": ANY,
+        "time/memory_mb": 250.0,
         "rollout/ep_rew_mean": None,
         "rollout/ep_len_mean": None,
         "train/n_updates": 17,
@@ -87,6 +89,7 @@ def test_the_metrics_and_their_tags(trainer: Any, monkeypatch: pytest.MonkeyPatc
         "time/fps": 10,
         "time/episodes": 2,
         "time/compile_seconds": ANY,
+        "time/memory_mb": 250.0,
         "rollout/ep_rew_mean": 3.5,
         "rollout/ep_len_mean": 5.0,
         "train/n_updates": 17,

@@ -108,7 +108,7 @@ class EnsembleAgent(ABC, Generic[Learning, Programs]):
     def memory_needs(self) -> tuple[Need, ...]:
         """Memory for all members and for one update of them."""
         ensemble = self.ensemble_of(self._members)
-        return networks_need(ensemble), batch_need(ensemble.networks, self._common.batch_size, self._common.n_steps)
+        return networks_need(ensemble), batch_need(ensemble.networks, self._common.sample_size, self._common.n_steps)
 
     def init(self, seed: int) -> AgentState[Learning]:
         """The state at step 0."""

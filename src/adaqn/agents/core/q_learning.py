@@ -113,7 +113,8 @@ def member_programs(alone: Ensemble, layout: RowLayout | None = None) -> MemberP
         batch = experience if layout is None else layout.batch(experience)
         return learn(alone, member, batch, value, discount, gamma)
 
-    return MemberPrograms(jax.jit(values), LeanTransition(learn_alone))
+    compiled: Any = jax.jit(values), LeanTransition(learn_alone)
+    return MemberPrograms(*compiled)
 
 
 def next_value_alone(

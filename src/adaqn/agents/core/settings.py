@@ -52,6 +52,11 @@ class Settings:
             object.__setattr__(self, item.name, item.metadata["check"](item.name, getattr(self, item.name)))
 
     @property
+    def sample_size(self) -> int:
+        """The number of transitions sampled for one update."""
+        return self.batch_size
+
+    @property
     def minimum_steps(self) -> MinimumSteps:
         """A run must reach its first update."""
         return until_learning(self.learning_starts)

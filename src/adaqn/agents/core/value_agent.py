@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import gymnasium
 import jax
 import jax.numpy as jnp
@@ -13,6 +15,7 @@ from adaqn.agents.core.q_learning import ValueState, snapshot
 from adaqn.agents.core.record import MemberRecord
 from adaqn.agents.core.settings import Settings
 from adaqn.agents.protocol import PolicyWeights
+from adaqn.ensemble import Ensemble, EnsembleParameters, EnsembleState
 from adaqn.envs.gym_spaces import observation_scale, require_discrete_actions, require_observations
 from adaqn.hyperparameters import Hyperparameters
 from adaqn.selection.draws import initial_selection
@@ -55,11 +58,28 @@ class ValueAgent(EnsembleAgent[ValueState, Programs]):
 
     def policy_weights(self, state: AgentState[ValueState]) -> PolicyWeights:
         """The target member's online network, or its snapshot if it has diverged since."""
-        ensemble, member = self.ensemble_of(state.members), self.target_member(state)
-        online = ensemble.member(ensemble.parameters(state.learning.ensemble), member)
-        network = ensemble.network(member)
-        # Parameters can be finite but so large that values overflow, which only the outputs reveal.
-        outputs = network.apply(network.unravel(online), jnp.ones((1, *network.observation_shape)))
-        sound = jnp.isfinite(online).all() & jnp.isfinite(outputs).all()
-        parameters = online if sound else ensemble.member(state.learning.target, member)
-        return PolicyWeights("greedy", network, np.array(parameters), state.members[member])
+        member, ensemble = self.target_member(state), self.ensemble_of(state.members)
+        return greedy_weights(ensemble, member, state.learning, state.members[member])
+
+
+class _WithSnapshot(Protocol):
+    """A learning state with a snapshot of the members."""
+
+    @property
+    def ensemble(self) -> EnsembleState: ...
+
+    @property
+    def target(self) -> EnsembleParameters: ...
+
+
+def greedy_weights(
+    ensemble: Ensemble, member: int, learning: _WithSnapshot, hyperparameters: Hyperparameters
+) -> PolicyWeights:
+    """A member's online network as a greedy policy, or its snapshot if it has diverged since."""
+    online = ensemble.member(ensemble.parameters(learning.ensemble), member)
+    network = ensemble.network(member)
+    # Parameters can be finite but so large that values overflow, which only the outputs reveal.
+    outputs = network.apply(network.unravel(online), jnp.ones((1, *network.observation_shape)))
+    sound = jnp.isfinite(online).all() & jnp.isfinite(outputs).all()
+    parameters = online if sound else ensemble.member(learning.target, member)
+    return PolicyWeights("greedy", network, np.array(parameters), hyperparameters)

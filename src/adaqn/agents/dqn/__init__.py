@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from adaqn.agents.dqn.settings import DQNSettings, PlainDQNSettings
+from adaqn.agents.core.default_member import LARGE_IMAGE, SMALL_IMAGE, default_member
+from adaqn.agents.core.value_settings import PlainDQNSettings
+from adaqn.agents.dqn.settings import DQNSettings
 from adaqn.agents.registry import Algorithm, agent_class
-from adaqn.hyperparameters import Convolution, Hyperparameters, grid
+from adaqn.hyperparameters import Hyperparameters, grid
 
-LARGE_IMAGE = (Convolution(32, 8, 4), Convolution(64, 4, 2), Convolution(64, 3, 1))
-SMALL_IMAGE = (Convolution(16, 3, 1),)
-
-
-def default_member(observation_shape: tuple[int, ...]) -> Hyperparameters:
-    """The default member of DQN: for images, a common network for their size."""
-    if len(observation_shape) != 3:
-        return Hyperparameters()
-    if min(observation_shape[:2]) >= 36:
-        return Hyperparameters(convolutions=LARGE_IMAGE, hidden=(512,), learning_rate=1e-4)
-    return Hyperparameters(convolutions=SMALL_IMAGE, hidden=(128,), learning_rate=3e-4)
+__all__ = ["ALGORITHMS", "LARGE_IMAGE", "SMALL_IMAGE", "default_member", "default_members"]
 
 
 def default_members(observation_shape: tuple[int, ...]) -> tuple[Hyperparameters, ...]:

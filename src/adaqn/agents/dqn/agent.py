@@ -115,7 +115,8 @@ class DQNAgent(ValueAgent[DQNPrograms]):
         programs = self.programs(state)
         rows = batch if self.row_layout is None or isinstance(batch, np.ndarray) else self.row_layout.pack(batch)
         given: tuple[Any, ...] = (rows,)
-        update, update_and_act = programs.update, programs.update_and_act
+        update: Any = programs.update
+        update_and_act: Any = programs.update_and_act
         # Which program runs must follow from the clock alone, and not from how many updates this call makes.
         if (room := self._updates_due_at_most(clock)) > 1:
             given = _batches(np.asarray(rows), updates, room)

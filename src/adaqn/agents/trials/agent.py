@@ -136,12 +136,9 @@ class TrialAgent:
     ) -> tuple[TrialState, np.ndarray | None]:
         """Update the trial's agent; then `act` if requested."""
         if not state.failed:
-            own, agent = self._clock(state, clock), self._agent
-            if isinstance(agent, LearnsFromRows):
-                run, actions = agent.update(state.run, operation, batch, own, rng, act_on, updates)
-            else:
-                assert isinstance(batch, Batch), "rows are for those who ask for them"
-                run, actions = agent.update(state.run, operation, batch, own, rng, act_on)
+            agent: Any = self._agent
+            several = {} if updates == 1 else {"updates": updates}  # not all agents know of more than one
+            run, actions = agent.update(state.run, operation, batch, self._clock(state, clock), rng, act_on, **several)
             state = state._replace(run=run, failed=isinstance(actions, Failure))
             if act_on is not None and isinstance(actions, np.ndarray):
                 return state._replace(last_acted=clock.step), actions

@@ -15,8 +15,8 @@ def draw(page: Page) -> Figure:
     series = page.scores.series
     single = [one for one in series if one.arm is not None and one.arm.kind == "single"]
     other = [one for one in series if one not in single]
-    beside = [one for one in other if one is not page.scores.main]
-    panels = [[*single, *other[:1]], other] if single and beside and other else [[*single, *other]]
+    main = page.scores.main
+    panels = [[*single, main], other] if single and main is not None and len(other) > 1 else [[*single, *other]]
     figure = new_figure(2.1 if len(panels) > 1 else 2.5, 5.5 if len(panels) > 1 else 4.4)
     all_axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
     for axes, shown in zip(all_axes, panels, strict=True):
@@ -38,7 +38,7 @@ def curve_legend(page: Page, series: list[Series]) -> tuple[list[object], list[s
     handles: list[object] = [line(page.look(one)) for one in series if one not in together]
     labels = [page.label(one) for one in series if one not in together]
     if together:
-        best = max(together, key=lambda one: sum(page.look(one).colour) * -1)
-        handles.append(line(page.look(best)))
+        darkest = min((page.look(one) for one in together), key=lambda look: sum(look.colour))
+        handles.append(line(darkest))
         labels.append(f"{len(together)} single sets, darker: higher AUC")
     return handles, labels

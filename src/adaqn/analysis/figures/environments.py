@@ -50,8 +50,12 @@ def draw(page: Page) -> Figure:
                 below.set_ylabel("target")
     note = f"{INTERVAL}; {page.seeds}."
     if bars and main is not None:
-        patches, names = member_legend(page, main)
-        handles, labels = [*handles, *patches], [*labels, *(f"bars: {name}" for name in names)]
-        note += f" Bars: share of the target updates of {main.label} that chose each member."
+        note += f" Bars: share of the target updates of {main.label} that chose each member"
+        if {*colours_of(page, main)} <= {page.looks[arm.name].colour for arm in study.grid}:
+            note += ", in the colour of the set when it is trained alone."
+        else:
+            patches, names = member_legend(page, main)
+            handles, labels = [*handles, *patches], [*labels, *(f"bars: {name}" for name in names)]
+            note += "."
     legend_below(figure, handles, labels, note)
     return figure

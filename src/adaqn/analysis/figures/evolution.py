@@ -20,14 +20,15 @@ from adaqn.hyperparameters import Hyperparameters
 from adaqn.runs.reading import member_of
 
 _TARGET, _RISING = OKABE_ITO[4], OKABE_ITO[1]
-_NUMBERS: dict[str, Callable[[Hyperparameters], float]] = {
+# The hyperparameters whose history is drawn, by name.
+NUMBERS: dict[str, Callable[[Hyperparameters], float]] = {
     "learning rate": lambda member: member.learning_rate,
     "MLP layers": lambda member: float(len(member.hidden)),
     "MLP neurons": lambda member: float(sum(member.hidden)),
     "CNN layers": lambda member: float(len(member.convolutions)),
     "CNN channels": lambda member: float(sum(layer.channels for layer in member.convolutions)),
 }
-_WORDS: dict[str, Callable[[Hyperparameters], str]] = {
+WORDS: dict[str, Callable[[Hyperparameters], str]] = {
     "activation": lambda member: member.activation,
     "optimizer": lambda member: member.optimizer,
     "loss": lambda member: member.loss,
@@ -44,8 +45,8 @@ def draw(page: Page) -> Figure:
         raise NotDrawn("no arm with one ensemble has members from a space that went through a generation")
     run = runs[0]
     history = _history(run)
-    numbers = {name: of for name, of in _NUMBERS.items() if len({of(m) for _, ms in history for m in ms}) > 1}
-    words = {name: of for name, of in _WORDS.items() if len({of(m) for _, ms in history for m in ms}) > 1}
+    numbers = {name: of for name, of in NUMBERS.items() if len({of(m) for _, ms in history for m in ms}) > 1}
+    words = {name: of for name, of in WORDS.items() if len({of(m) for _, ms in history for m in ms}) > 1}
     values = {name: sorted({of(m) for _, ms in history for m in ms}) for name, of in words.items()}
     heights = [1.0, *(0.75 for _ in numbers), *(0.18 + 0.125 * len(values[name]) for name in words)]
     figure = new_figure(sum(heights) + 0.6)

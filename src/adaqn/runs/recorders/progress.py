@@ -10,6 +10,7 @@ from typing import Protocol
 from adaqn.agents.events import Event, PolicyEvaluation
 from adaqn.compilation import compile_seconds
 from adaqn.errors import OutputFault
+from adaqn.replay.memory import resident_memory
 from adaqn.runs.recorders.stopwatch import Stopwatch
 from adaqn.training.callbacks import crossed, next_multiple
 from adaqn.training.observers import Observer, RunView
@@ -110,7 +111,7 @@ class ProgressRecorder(Observer[RunView]):
 
     def _metrics(self, trainer: RunView) -> dict[str, float | None]:
         recent, step = trainer.recent_episodes, trainer.clock.step
-        elapsed = self._stopwatch.elapsed
+        elapsed, memory = self._stopwatch.elapsed, resident_memory()
         start_step, start_elapsed = self._start
         speed = (step - start_step) / max(elapsed - start_elapsed, 1e-9)
         return {
@@ -119,6 +120,7 @@ class ProgressRecorder(Observer[RunView]):
             "time/fps": int(speed),
             "time/episodes": trainer.episodes,
             "time/compile_seconds": round(compile_seconds(), 3),
+            "time/memory_mb": None if memory is None else round(memory / 1e6, 1),
             "rollout/ep_rew_mean": statistics.fmean(e.total for e in recent) if recent else None,
             "rollout/ep_len_mean": statistics.fmean(e.length for e in recent) if recent else None,
             "train/n_updates": trainer.updates,

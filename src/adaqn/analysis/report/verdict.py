@@ -1,0 +1,104 @@
+"""A run in plain words: who won, from when on, by how much, and what that does and doesn't mean."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from adaqn.analysis.picture import target_shares
+from adaqn.analysis.summary import rounded
+from adaqn.runs.reading import RunData
+from adaqn.runs.standings import acting_returns, history_of, selected_shares, selection_weights
+
+PARTS = 10  # stretches of the run in which the lead is compared
+
+
+def verdict(run: RunData, labels: Sequence[str]) -> list[str]:
+    """Sentences about the members of a run."""
+    if len(labels) < 2 and len(run.members) > 1:
+        return [
+            "This run trains one set of hyperparameters after the other, each as a trial; the last one is shown here."
+        ]
+    if len(labels) < 2:
+        return ["This run trains a single set of hyperparameters, so there was no target to choose."]
+    if not len(run.selection.step):
+        return [f"The run has {len(labels)} members, and no target update has been made yet."]
+    rule = (run.config.get("settings") or {}).get("selection", "lowest")
+    sentences = [*_winner(run, labels), *_margin(run, labels), *_returns(run, labels)]
+    if rule != "lowest":
+        sentences.append(f"The target was chosen by the rule “{rule}”, so a large share is no sign of a small error.")
+    sentences.append(
+        "To win means to have predicted the shared target with the smallest error. It does not mean that the policy of "
+        "the member has the highest return, nor that it would be the best one on its own: all members learned from the "
+        "same experience and the same targets, and this is one run with one seed."
+    )
+    return sentences
+
+
+def _winner(run: RunData, labels: Sequence[str]) -> list[str]:
+    shares = selected_shares(run)
+    order = np.argsort(-shares, kind="stable")
+    first, second = int(order[0]), int(order[1])
+    so_far = "" if run.summary is not None else "So far, "
+    updates = f"of the {len(run.selection.step):,} target updates"
+    if run.sums_up_selections:
+        updates = "of the updates (two members at a time, so the shares add up to 200%)"
+    role = "in the target pair" if run.sums_up_selections else "the target"
+    opening = f"{so_far}{'m' if so_far else 'M'}ember {first} ({labels[first]})"
+    sentences = [
+        f"{opening} {'leads' if so_far else 'won'}: it was {role} in {shares[first]:.0%} {updates}; next is member "
+        f"{second} ({labels[second]}) with {shares[second]:.0%}."
+    ]
+    if len(run.members) > 1:
+        sentences.append(
+            f"The members changed in {len(run.members) - 1:,} generations or trials; shares count only those in which "
+            "the current member was there."
+        )
+    return [*sentences, _since(run, labels, first)]
+
+
+def _since(run: RunData, labels: Sequence[str], winner: int) -> str:
+    """From when on the winner was chosen most often, in stretches of a tenth of the run."""
+    bins = min(PARTS, len(run.selection.step))
+    shares, edges = target_shares(run.selection, len(labels), bins, selection_weights(run))
+    leads = shares[winner] >= shares.max(axis=0)
+    if not leads[-1]:
+        last = int(np.argmax(shares[:, -1]))
+        return (
+            f"In the last tenth of the run, however, member {last} ({labels[last]}) was chosen more often, in "
+            f"{shares[last, -1]:.0%} of the updates."
+        )
+    behind = np.flatnonzero(~leads)
+    if not len(behind):
+        return "It was chosen most often in every tenth of the run."
+    return f"It has been chosen most often from about step {edges[behind[-1] + 1]:,.0f} on."
+
+
+def _margin(run: RunData, labels: Sequence[str]) -> list[str]:
+    """By how much the lowest loss is below the next one, at the end of the run."""
+    losses = run.selection.loss[-max(1, len(run.selection.step) // PARTS) :]
+    sound = np.isfinite(losses).all(axis=0)
+    if sound.sum() < 2:
+        return ["Fewer than two members have finite losses at the end, so their losses cannot be compared."]
+    median = np.where(sound, np.median(np.where(np.isfinite(losses), losses, 0.0), axis=0), np.inf)
+    first, second = (int(index) for index in np.argsort(median, kind="stable")[:2])
+    more = f", {median[second] / median[first] - 1.0:.0%} higher" if median[first] > 0.0 else ""
+    return [
+        f"In the last tenth of the run, member {first} ({labels[first]}) had the smallest error: a median cumulated "
+        f"loss of {median[first]:.4g}, against {median[second]:.4g} of member {second} ({labels[second]}){more}."
+    ]
+
+
+def _returns(run: RunData, labels: Sequence[str]) -> list[str]:
+    acting = acting_returns(history_of(run))
+    known = [(of.mean, of.episodes, member) for member, of in enumerate(acting) if of.mean is not None]
+    if not known:
+        return []
+    mean, episodes, member = max(known)
+    role = "trained the actor" if run.sums_up_selections else "acted"
+    return [
+        f"The episodes with the highest mean return are those in which member {member} ({labels[member]}) {role} most: "
+        f"{rounded(mean)} over {episodes:,} {'episode' if episodes == 1 else 'episodes'}, at whatever time of the run "
+        "they took place."
+    ]

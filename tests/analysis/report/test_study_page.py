@@ -1,0 +1,153 @@
+import http.client
+import json
+import re
+import shutil
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("bokeh", reason="the report needs Bokeh: pip install adaqn[report]")
+
+from adaqn.analysis.report.document import report_page
+from adaqn.analysis.report.live import HOST, ReportServer, server
+from adaqn.analysis.summary import summarise
+from adaqn.errors import UserError
+from tests.analysis.report.test_run_page import SCRIPTS, text_of
+
+STUDY = Path(__file__).parents[3] / "results" / "lunar-lander"
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Path:
+    """Two arms, two seeds, short."""
+    root = tmp_path / "small"
+    for arm in ("adadqn", "dqn-25x25"):
+        for seed in ("0", "1"):
+            shutil.copytree(STUDY / arm / "LunarLander-v3" / seed, root / arm / "LunarLander-v3" / seed)
+    return root
+
+
+def test_the_numbers_of_a_study_are_those_of_its_summary(study: Path) -> None:
+    page = report_page([study])
+    summary = summarise(study).to_dict()
+    table = re.search(r'<table[^>]*id="summary".*?</table>', page, re.DOTALL)
+    assert table is not None
+    rows = re.findall(r"<tr.*?</tr>", table.group(), re.DOTALL)[1:]
+    assert len(rows) == len(summary["rows"]) == 2
+    for shown, row in zip(rows, summary["rows"], strict=True):
+        values = [float(value) if value else None for value in re.findall(r'data-value="([^"]*)"', shown)]
+        estimates = [row[name] and row[name]["value"] for name in ("auc_behind_main", "main_improves")]
+        assert values == [
+            row["runs"], row["final"]["value"], row["auc"]["value"], row["worst_final"], row["worst_auc"], *estimates,
+            row["steps_per_run"], row["seconds_per_run"],
+        ]  # fmt: skip
+        low, high = re.findall(r"\[(-?[\d.,]+), (-?[\d.,]+)\]", shown)[0]
+        assert float(low) == pytest.approx(row["final"]["low"], abs=0.5)
+        assert float(high) == pytest.approx(row["final"]["high"], abs=0.5)
+    assert "4 finished" in text_of(page)
+    # curves, two charts of shares, ranking, profiles
+    assert page.count('data-root-id="') == 5
+    assert "1 AdaDQN 1" in text_of(page)  # its rank
+
+
+def test_failures_damage_and_unfinished_runs_are_named_and_left_out(study: Path) -> None:
+    logs = study / "logs" / "adadqn" / "LunarLander-v3"
+    logs.mkdir(parents=True)
+    (logs / "9.failed").write_text(json.dumps({"reason": "out of <b>memory</b>"}))
+    (logs / "9.log").write_text("\n".join(f"line {n}" for n in range(100)) + "\n<script>boom</script>\n")
+    (study / "dqn-25x25" / "LunarLander-v3" / "1" / "episodes.csv").write_text("step,return,length\nx\n")
+    (study / "adadqn" / "LunarLander-v3" / "1" / "summary.json").unlink()
+
+    page = report_page([study])
+    text = text_of(page)
+
+    assert "out of <b>memory</b>" in text and "<script>boom</script>" in text and "<script>boom" not in page
+    assert "line 99" in text and "line 30 " not in text  # the end of the log only
+    assert "is damaged" in text and "adadqn/LunarLander-v3/1 is not finished" in text
+    assert "2 finished" in text and "1 failed" in text and "1 damaged" in text and "1 interrupted" in text
+    assert page.count('data-root-id="') == 5
+
+
+def test_a_study_without_a_finished_run_says_so(study: Path) -> None:
+    for path in study.glob("*/*/*/summary.json"):
+        path.unlink()
+    text = text_of(report_page([study]))
+    assert "No run of this study is finished" in text and "4 interrupted" in text
+
+
+def test_an_arm_named_script_is_shown_as_text(study: Path) -> None:
+    (study / "dqn-25x25").rename(study / "<script>alert(1)<")
+    page = report_page([study])
+    assert "<script>alert" not in page and "&lt;script&gt;alert(1)&lt;" in page
+    assert page.count("<script>") == 3
+
+
+def test_several_runs_are_compared_and_shown_one_by_one(study: Path) -> None:
+    paths = [study / "adadqn" / "LunarLander-v3" / "0", study / "dqn-25x25" / "LunarLander-v3" / "0"]
+    page = report_page(paths)
+    text = text_of(page)
+    assert "Runs compared" in text and "adadqn, LunarLander-v3, seed 0" in text
+    assert "This run trains a single set of hyperparameters" in text
+    assert page.count('data-root-id="') == 1 + 4 + 1
+
+
+@pytest.fixture
+def serving(study: Path) -> Iterator[ReportServer]:
+    with server([study / "dqn-25x25" / "LunarLander-v3" / "0"]) as found:
+        thread = threading.Thread(target=found.serve_forever, kwargs={"poll_interval": 0.05})
+        thread.start()
+        yield found
+        found.shutdown()
+        thread.join()
+
+
+def get(serving: ReportServer, path: str, method: str = "GET", **headers: str) -> tuple[int, str]:
+    connection = http.client.HTTPConnection(HOST, serving.server_port, timeout=60)
+    connection.request(method, path, headers=headers)
+    answer = connection.getresponse()
+    status, text = answer.status, answer.read().decode()
+    connection.close()
+    return status, text
+
+
+def test_the_live_server_is_on_loopback_alone_and_has_no_other_address(serving: ReportServer) -> None:
+    assert serving.socket.getsockname()[0] == "127.0.0.1"
+    for path in ("/config.yaml", "/../config.yaml", "/%2e%2e/config.yaml", "//etc/passwd", "/?x", "/state/"):
+        assert get(serving, path) == (404, "there is only /\n")
+    assert get(serving, "/", Host="evil.example")[0] == 403
+    assert get(serving, "/", method="POST")[0] == 501
+
+
+def test_the_live_page_follows_the_files(serving: ReportServer, study: Path) -> None:
+    status, page = get(serving, "/")
+    state = get(serving, "/state")[1]
+    assert status == 200 and f'data-state="{state}"' in page and "connect-src 'self'" in page
+    run = study / "dqn-25x25" / "LunarLander-v3" / "0"
+    (run / "summary.json").unlink()
+    assert get(serving, "/state")[1] != state
+    assert "no process is working on it" in text_of(get(serving, "/")[1])
+    shutil.rmtree(run)
+    assert "does not exist" in text_of(get(serving, "/")[1])
+
+
+def test_the_live_page_does_not_follow_links_out_of_the_given_path(study: Path, tmp_path: Path) -> None:
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    (inside / "linked").symlink_to(study / "dqn-25x25" / "LunarLander-v3" / "0")
+    text = text_of(report_page([inside], state="x"))
+    assert "leads outside" in text and "25x25" not in text.replace("dqn-25x25", "")
+    assert "25x25 relu" in text_of(report_page([inside]))  # a page that is written for its owner does
+
+
+def test_a_port_that_cannot_be_used_is_one_sentence(serving: ReportServer) -> None:
+    with pytest.raises(UserError, match=f"cannot listen on port {serving.server_port} of 127.0.0.1"):
+        server([Path(".")], port=serving.server_port)
+    with pytest.raises(UserError, match="a port is a number from 0 to 65535, but got 70000"):
+        server([Path(".")], port=70000)
+
+
+def test_the_page_has_no_address_to_load(study: Path) -> None:
+    page = SCRIPTS.sub("", report_page([study]))
+    assert re.findall(r"""(?:src|href)\s*=\s*["']?(?!#|data:)([^"'> ]+)""", page) == []
