@@ -172,18 +172,18 @@ class Ensemble:
         observation: Array,  # [B, ...]
         targets: Array,  # [K, B]
         predict: Callable[[Array], Array],  # outputs [B, outputs] -> predictions [B]
-        taken: Array | None = None,  # [] False: nobody moves
+        taken: Array | None = None,  # [] where False, no member changes
     ) -> tuple[EnsembleState, Array]:
         """One gradient step of every member on the batch mean of its own loss; and the predictions before it. [K, B]"""
         new_state, predictions = [], []
         for group, network, old in zip(self.groups, self.networks, state, strict=True):
             rows = jnp.stack([targets[k] for k in group])
-            slope, prediction = _over_members(_member_slope(network, observation, predict), len(group))(old, rows)
-            # An optimizer that works on every weight by itself takes the group as it lies in memory, also a group of
-            # one: cut out and put back, its moments would be copied.
+            gradient, prediction = _over_members(_member_gradient(network, observation, predict), len(group))(old, rows)
+            # Element-wise optimizers are mapped over the group, even over a group of one: indexing and stacking would
+            # copy the moments.
             elementwise = optimizer_spec(network.architecture.optimizer).elementwise
             step = _member_step(network, taken)
-            new_state.append((jax.vmap(step) if elementwise else _over_members(step, len(group)))(old, slope))
+            new_state.append((jax.vmap(step) if elementwise else _over_members(step, len(group)))(old, gradient))
             predictions.append(prediction)
         return tuple(new_state), self.in_member_order(predictions)
 
@@ -210,14 +210,14 @@ def _over_members(function: Callable[..., Any], count: int) -> Callable[..., Any
     return alone
 
 
-def _member_slope(
+def _member_gradient(
     network: Network, observation: Array, predict: Callable[[Array], Array]
 ) -> Callable[[GroupState, Array], tuple[Any, Array]]:
-    """The gradient of a member's mean loss, as its optimizer takes it, and the predictions. [B]"""
+    """The gradient of a member's mean loss, in the form that its optimizer takes, and the predictions. [B]"""
     loss_function = LOSS_FUNCTIONS[network.architecture.loss]
     elementwise = optimizer_spec(network.architecture.optimizer).elementwise
 
-    def slope(member: GroupState, target: Array) -> tuple[Any, Array]:
+    def gradient_of(member: GroupState, target: Array) -> tuple[Any, Array]:
         def mean_loss(arrays: list[Array]) -> tuple[Array, Array]:
             prediction = predict(network.apply(arrays, observation))
             return loss_function(prediction - target).mean(), prediction
@@ -227,21 +227,21 @@ def _member_slope(
         gradient, prediction = jax.grad(mean_loss, has_aux=True)(network.unravel(member.parameters))
         return network.ravel(gradient) if elementwise else gradient, prediction
 
-    return slope
+    return gradient_of
 
 
 def _member_step(network: Network, taken: Array | None) -> Callable[[GroupState, Any], GroupState]:
-    """One step of a member's optimizer, or none where `taken` [] is False."""
+    """One step of a member's optimizer, or no change where `taken` [] is False."""
     elementwise = optimizer_spec(network.architecture.optimizer).elementwise
 
-    def step(member: GroupState, slope: Any) -> GroupState:
+    def step(member: GroupState, gradient: Any) -> GroupState:
         optimizer = build_optimizer(network.architecture.optimizer, member.learning_rate, member.options)
         before: Any = member.parameters if elementwise else network.unravel(member.parameters)
         if taken is None:
-            change, optimizer_state = optimizer.update(slope, member.optimizer, before)
+            change, optimizer_state = optimizer.update(gradient, member.optimizer, before)
             after: Any = optax.apply_updates(before, change)
         else:
-            after, optimizer_state = guarded_step(optimizer, slope, member.optimizer, before, taken)
+            after, optimizer_state = guarded_step(optimizer, gradient, member.optimizer, before, taken)
         return member._replace(parameters=after if elementwise else network.ravel(after), optimizer=optimizer_state)
 
     return step
@@ -257,9 +257,9 @@ def optimizer_step(network: Network, member: GroupState, gradient: list[Array]) 
 
 
 def own_array(values: Any) -> Array:
-    """An array of JAX with memory of its own, which nobody else holds and a transition may take over.
+    """A JAX array in memory of its own, which can be donated.
 
-    Not `jnp.array`, which compiles a small program for every shape that it has not seen.
+    Unlike `jnp.array`, this does not compile a small program for every new shape.
     """
     return jax.device_put(np.array(values))
 

@@ -173,16 +173,16 @@ class Agent(Protocol[State]):
 
 @runtime_checkable
 class LearnsFromRows(Protocol[State]):
-    """What an agent may offer beside: to learn from rows of a replay buffer, and several times in one call."""
+    """An agent that can also learn from rows of the replay buffer, and make several updates in one call."""
 
     @property
     def row_layout(self) -> RowLayout | None:
-        """The layout of the rows that `update` takes in the place of a batch; None if it takes none."""
+        """The layout of the rows that `update` accepts instead of a batch; None if it accepts only batches."""
         ...
 
     @property
     def updates_at_once(self) -> int:
-        """As many updates of the same kind as one call makes at most."""
+        """The largest number of equal updates in one call."""
         ...
 
     def update(
@@ -195,5 +195,5 @@ class LearnsFromRows(Protocol[State]):
         act_on: np.ndarray | None = None,
         updates: int = 1,
     ) -> tuple[State, np.ndarray | Failure | None]:
-        """As `Agent.update`, so many times with one batch after the other; rows [updates * B, W] are of them all."""
+        """As `Agent.update`, repeated for consecutive batches, whose rows [updates * B, W] are given together."""
         ...

@@ -76,13 +76,13 @@ class Ring:
 
 
 def allocated(slots: int, columns: Columns) -> dict[str, np.ndarray]:
-    """Zeroed arrays with so many slots, or the error that they take more memory than there is."""
+    """Allocate zeroed arrays with this number of slots, or raise if they need more memory than is available."""
     size = slots * sum(math.prod(shape) * np.dtype(dtype).itemsize for shape, dtype in columns.values())
     require_memory(size, times=UNFILLED)
     try:
-        # The system gives zeroed memory page by page at the first write, so a large buffer costs nothing yet.
+        # The system allocates zeroed pages at the first write, so a large buffer costs nothing yet.
         return {name: np.zeros((slots, *shape), dtype) for name, (shape, dtype) in columns.items()}
-    except (MemoryError, ValueError, OverflowError) as error:  # more than there is, or than can be addressed
+    except (MemoryError, ValueError, OverflowError) as error:  # more than is available or addressable
         raise too_large(size, available_memory()) from error
 
 

@@ -77,13 +77,13 @@ class RowLayout(NamedTuple):
         assert self.n_steps == 1, "a ring keeps single steps"
         first, second, action, rewards, flag, _ = self._bounds
         before = words.shape[:-1]
-        floats, truths = words.view(np.float32), words.view(np.bool_)
-        # A truth is the first byte of its word, whose others stay zero.
+        floats, booleans = words.view(np.float32), words.view(np.bool_)
+        # A boolean is the first byte of its word, whose other bytes stay zero.
         return {
             "observation": floats[..., :first].reshape(*before, *self.observation_shape),
             "action": words.view(np.dtype(self.action_dtype))[..., second:action].reshape(*before, *self.action_shape),
             "reward": floats[..., action],
             "next_observation": floats[..., first:second].reshape(*before, *self.observation_shape),
-            "terminated": truths[..., rewards * WORD.itemsize],
-            "truncated": truths[..., flag * WORD.itemsize],
+            "terminated": booleans[..., rewards * WORD.itemsize],
+            "truncated": booleans[..., flag * WORD.itemsize],
         }

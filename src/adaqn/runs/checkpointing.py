@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from adaqn.training.trainer import Trainer
 
 
-# Raised whenever compiled programs come to compute the same in another order, so that the last bits of a run differ.
+# Increased whenever the compiled programs change so that the last bits of a run differ.
 ARITHMETIC = 2
 
 
@@ -198,12 +198,10 @@ def platform_facts() -> Json:
 
 
 def _require_same_arithmetic(snapshot: Snapshot) -> None:
-    before = snapshot.meta.get("arithmetic")
-    if before != ARITHMETIC:
+    if snapshot.meta.get("arithmetic") != ARITHMETIC:
         raise CheckpointError(
-            f"the checkpoint is of another version of adaqn, whose programs round differently (number {before}, here "
-            f"{ARITHMETIC}), so the run cannot go on as it would have: finish it with the version that began it, or "
-            "train it as a new run"
+            "the checkpoint was saved by a version of adaqn whose compiled programs round differently, so the run "
+            "cannot be resumed exactly: finish it with the version that started it, or start a new run"
         )
 
 

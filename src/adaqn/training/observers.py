@@ -139,9 +139,9 @@ class Observer(Generic[Run]):
         """Called after each environment took one step and the transitions were stored."""
 
     def next_step(self, step: int) -> int:
-        """The step from which on `on_step` has something to do again, after this one; it may be called before.
+        """The next step, after this one, at which `on_step` has to be called; it may be called earlier.
 
-        Whoever overrides `on_step` alone is called after every step.
+        By default every step if `on_step` is overridden.
         """
         return step + 1 if type(self).on_step is not Observer.on_step else sys.maxsize
 

@@ -249,10 +249,10 @@ class Trainer:
                 observer.on_event(self, event)
 
     def _updates_in_a_row(self, due: Sequence[Operation], first: int) -> int:
-        """How many equal updates follow here that one call makes, 0 if something else does.
+        """The number of equal updates from here on that one call makes; 0 if the operation is no update.
 
-        A call begins where the last one ended, also after an interruption, which comes only between two of them: so
-        the same updates are made together however often a run is interrupted.
+        Runs are interrupted only between two calls, and resumed with the next one, so that the same updates are made
+        together however often a run is interrupted.
         """
         operation, most = due[first], first + self._at_once
         if not operation.needs_batch:
@@ -265,12 +265,12 @@ class Trainer:
     def _update(
         self, operation: Operation, updates: int, clock: Clock, act_on: np.ndarray | None
     ) -> np.ndarray | Failure | None:
-        """Learn from as many batches, and choose the next actions if there are observations to act on."""
+        """Sample batches and learn from them, then choose the next actions if observations are given."""
         self.updates += updates
         replay: Any = self._replay
         draw = replay.sample_rows if self._drawn_as_rows else replay.sample
         experience = draw(self._replay_rng, updates * self.batch_size)
-        several = {} if updates == 1 else {"updates": updates}  # not all agents know of more than one
+        several = {} if updates == 1 else {"updates": updates}  # not every agent accepts it
         self.state, actions = self.agent.update(
             self.state, operation, experience, clock, self._agent_rng, act_on, **several
         )

@@ -1,8 +1,8 @@
 """Compiled transitions whose calls cost little: one array from the host, and no array that did not change.
 
-Every array that goes into or comes out of a program costs the host one to three microseconds, and a step of a small
-ensemble has dozens. So the numbers that a call is given travel as one vector of words, and leaves of the state that
-the function hands on as they are stay outside: they are neither returned nor given up.
+Every input or output array of a program costs one to three microseconds on the host, and a step of a small ensemble
+has dozens. So all numeric arguments are passed as one vector of words, and leaves of the state that the function
+returns unchanged are inputs only: they are neither outputs nor donated.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class _Compiled(NamedTuple):
 class LeanTransition:
     """A function (state, *arguments) -> (state, result), compiled for each set of shapes of the arguments.
 
-    Arguments are trees of NumPy arrays, and the state always has the same structure. What goes in must not be used
-    again, because the new state takes over the memory of the leaves that change.
+    Arguments are trees of NumPy arrays, and the state always has the same structure. The state that is passed in must
+    not be used again: its leaves that change are donated.
     """
 
     def __init__(self, function: Callable[..., tuple[Any, Any]]) -> None:
@@ -93,7 +93,7 @@ class LeanTransition:
 
 
 def pack(arrays: Sequence[np.ndarray]) -> tuple[np.ndarray, list[np.ndarray]]:
-    """All arrays of 4-byte numbers as one vector, and the others: the bytes of images, and truths."""
+    """All arrays of 4-byte numbers as one vector, and the others, which are bytes of images and booleans."""
     words = [array.reshape(-1).view(WORD) for array in arrays if array.dtype.itemsize == WORD.itemsize]
     others = [array for array in arrays if array.dtype.itemsize != WORD.itemsize]
     return np.concatenate(words) if words else np.zeros(0, WORD), others
@@ -113,7 +113,7 @@ def unpack(words: Array, others: Sequence[Array], kinds: Kinds) -> list[Array]:
 
 
 def changed_leaves(closed: Any, size: int) -> tuple[int, ...]:
-    """Which of the first results of a traced function are not the argument in the same place."""
+    """Indices of the first outputs of a traced function that differ from the argument at the same position."""
     program = closed.jaxpr
     pairs = zip(program.invars[:size], program.outvars[:size], strict=True)
     return tuple(index for index, (given, returned) in enumerate(pairs) if given is not returned)
@@ -122,8 +122,8 @@ def changed_leaves(closed: Any, size: int) -> tuple[int, ...]:
 def repeated(function: Callable[[Any, Any], Any], state: Any, inputs: Any, count: Array) -> Any:
     """function(... function(function(state, inputs[0]), inputs[1]) ..., inputs[count - 1]) in one loop.
 
-    The count is traced: the same program makes any number of rounds up to the length of the inputs, each of them with
-    the same bits however the rounds are divided among calls. Leaves that the function hands on stay out of the loop.
+    The count is traced: one program makes any number of iterations up to the length of the inputs, and the result is
+    the same to the bit however iterations are divided among calls. Unchanged leaves are not carried by the loop.
     """
 
     def given(number: Any) -> Any:
@@ -138,8 +138,8 @@ def repeated(function: Callable[[Any, Any], Any], state: Any, inputs: Any, count
             every[index] = leaf
         return jax.tree.unflatten(structure, every)
 
-    def round_of(number: Array, changing: list[Array]) -> list[Array]:
+    def iteration(number: Array, changing: list[Array]) -> list[Array]:
         after = jax.tree.leaves(function(merged(changing), given(number)))
         return [after[index] for index in changed]
 
-    return merged(jax.lax.fori_loop(0, jnp.asarray(count), round_of, [leaves[index] for index in changed]))
+    return merged(jax.lax.fori_loop(0, jnp.asarray(count), iteration, [leaves[index] for index in changed]))

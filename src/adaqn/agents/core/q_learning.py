@@ -46,22 +46,22 @@ def learn(
     value: Array,
     discount: Array,
     gamma: Array,
-    moves: Array | None = None,
+    taken: Array | None = None,
 ) -> tuple[EnsembleState, Array]:
     """One gradient step of every member, given the value [B] of the next state; and the L2 errors before it. [K]
 
     Members may train with different losses and discounts [K]; they are compared by the L2 error with γ̄.
-    Where `moves` [] is False, no member changes.
+    Where `taken` [] is False, no member changes.
     """
     # A masked sum instead of indexing: its gradient is a product, while that of indexing is a scatter, which takes
     # longer than all other operations on these few values.
-    taken = batch.action[:, None] == jnp.arange(ensemble.outputs)[None, :]
+    chosen = batch.action[:, None] == jnp.arange(ensemble.outputs)[None, :]
 
     def of_action(q: Array) -> Array:
-        return jnp.where(taken, q, 0.0).sum(axis=1)
+        return jnp.where(chosen, q, 0.0).sum(axis=1)
 
     targets = jax.vmap(lambda own: bellman_target(value, batch, own))(discount)
-    trained, predictions = ensemble.update(members, batch.observation, targets, of_action, moves)
+    trained, predictions = ensemble.update(members, batch.observation, targets, of_action, taken)
     return trained, l2(predictions - bellman_target(value, batch, gamma)[None, :]).mean(axis=1)
 
 
@@ -120,7 +120,7 @@ def member_programs(alone: Ensemble, layout: RowLayout | None = None) -> MemberP
 def next_value_alone(
     programs: MemberPrograms, target: Array, online: Array | None, next_observation: np.ndarray
 ) -> tuple[np.ndarray, bool]:
-    """`next_value` of one member [B], in NumPy, which compiles nothing; and whether it can be learned from."""
+    """`next_value` of one member [B], in NumPy, which compiles nothing; and whether it is usable as a target."""
     q = np.asarray(programs.values((target,), next_observation))
     with np.errstate(over="ignore", invalid="ignore"):
         usable = bool(np.isfinite(q * q).all())

@@ -112,7 +112,7 @@ class MemberRecord(NamedTuple):
 
 
 def either(condition: Array, first: Tree, second: Tree) -> Tree:
-    """The first tree where the condition [] holds, else the second; what both have in common stays as it is."""
+    """The first tree where the condition [] holds, else the second; leaves that both share stay as they are."""
     return jax.tree.map(lambda one, other: one if one is other else jnp.where(condition, one, other), first, second)
 
 

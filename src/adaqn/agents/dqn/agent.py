@@ -16,7 +16,7 @@ from adaqn.agents.core.rhythm import beats
 from adaqn.agents.core.schedules import linear
 from adaqn.agents.core.value_agent import ValueAgent
 from adaqn.agents.dqn.learning import DQNRules, TargetChoice
-from adaqn.agents.dqn.programs import DQNPrograms, StagedPrograms, fused_programs
+from adaqn.agents.dqn.programs import DQNPrograms, FusedPrograms, StagedPrograms, fused_programs
 from adaqn.agents.dqn.settings import DQNSettings
 from adaqn.agents.events import Event, Failure
 from adaqn.agents.protocol import Clock, Operation, Report
@@ -118,8 +118,11 @@ class DQNAgent(ValueAgent[DQNPrograms]):
         update: Any = programs.update
         update_and_act: Any = programs.update_and_act
         # Which program runs must follow from the clock alone, and not from how many updates this call makes.
-        if (room := self._updates_due_at_most(clock)) > 1:
-            given = _batches(np.asarray(rows), updates, room)
+        room = self._updates_due_at_most(clock)
+        assert updates == 1 or updates <= room, f"{updates} updates in one call, but at most {room} can be due"
+        if room > 1:
+            assert isinstance(programs, FusedPrograms) and isinstance(rows, np.ndarray)
+            given = _batches(rows, updates, room)
             update, update_and_act = programs.updates, programs.updates_and_act
         if act_on is None:
             return state._replace(learning=update(state.learning, *given)[0]), None
@@ -128,7 +131,7 @@ class DQNAgent(ValueAgent[DQNPrograms]):
         return self._with_sound_actions(state._replace(learning=learning), actions, act_on, clock, rng)
 
     def _updates_due_at_most(self, clock: Clock) -> int:
-        """How many updates can be due in a row between two steps of the environments, as far as one call makes them."""
+        """The largest number of consecutive updates between two environment steps, at most `updates_at_once`."""
         s = self.settings
         return min(self.updates_at_once, -(-(clock.step - clock.settled) // s.train_freq) * s.gradient_steps)
 
@@ -205,8 +208,8 @@ class DQNAgent(ValueAgent[DQNPrograms]):
 
 
 def _batches(rows: np.ndarray, updates: int, room: int) -> tuple[np.ndarray, np.ndarray]:
-    """Rows [updates * B, W] as room for so many batches [room, B, W], and how many of them are there."""
+    """Rows [updates * B, W] in an array with room for more batches [room, B, W], and how many batches there are."""
     size, width = len(rows) // updates, rows.shape[1]
-    batches = np.zeros((max(room, updates), size, width), rows.dtype)
+    batches = np.zeros((room, size, width), rows.dtype)
     batches[:updates] = rows.reshape(updates, size, width)
     return batches, np.asarray(updates, np.int32)

@@ -57,20 +57,6 @@ class DQNPrograms(Protocol):
         epsilons: np.ndarray,
     ) -> tuple[ValueState, Array | np.ndarray]: ...
 
-    def updates(self, state: ValueState, rows: np.ndarray, count: np.ndarray) -> tuple[ValueState, None]:
-        """So many updates, one after the other, on the first of the batches [M, B, W]."""
-        ...
-
-    def updates_and_act(
-        self,
-        state: ValueState,
-        rows: np.ndarray,
-        count: np.ndarray,
-        observations: np.ndarray,
-        uniforms: np.ndarray,
-        epsilons: np.ndarray,
-    ) -> tuple[ValueState, Array | np.ndarray]: ...
-
     def update_target(
         self, state: ValueState, uniforms: np.ndarray, candidates: np.ndarray
     ) -> tuple[ValueState, TargetChoice]:
@@ -86,14 +72,14 @@ class FusedPrograms(NamedTuple):
     act: Any
     update: Any
     update_and_act: Any
-    updates: Any
-    updates_and_act: Any
+    updates: Any  # (state, batches [M, B, W], count []) -> (state, None): an update on each of the first batches
+    updates_and_act: Any  # (state, batches, count, observations, uniforms, epsilons) -> (state, actions)
     update_target: Any
     greedy: Any
 
 
 @lru_cache(maxsize=32)  # a search tries many architectures in turn
-def fused_programs(ensemble: Ensemble, rules: DQNRules, layout: RowLayout | None = None) -> DQNPrograms:
+def fused_programs(ensemble: Ensemble, rules: DQNRules, layout: RowLayout | None = None) -> FusedPrograms:
     """Compile one program for all members; equal architectures share one result. With a layout, batches are rows."""
 
     def learned(state: ValueState, experience: Any) -> ValueState:
@@ -277,22 +263,6 @@ class StagedPrograms:
         """`update`, then `act`."""
         state, _ = self.update(state, batch)
         return self.act(state, observations, uniforms, epsilons)
-
-    def updates(self, state: ValueState, rows: np.ndarray, count: np.ndarray) -> tuple[ValueState, None]:
-        """Never called: there is no program that could make several updates."""
-        raise NotImplementedError
-
-    def updates_and_act(
-        self,
-        state: ValueState,
-        rows: np.ndarray,
-        count: np.ndarray,
-        observations: np.ndarray,
-        uniforms: np.ndarray,
-        epsilons: np.ndarray,
-    ) -> tuple[ValueState, Array]:
-        """Never called either."""
-        raise NotImplementedError
 
     def update_target(
         self, state: ValueState, uniforms: np.ndarray, candidates: np.ndarray

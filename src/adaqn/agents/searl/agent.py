@@ -188,7 +188,7 @@ class SEARLAgent:
         values = []
         for k, member in enumerate(programs):
             value, usable = next_value_alone(member, learning.target[k], None, batch.next_observation)
-            # What cannot be learned from makes the loss of this member, and of no other, non-finite.
+            # An unusable target makes the loss of only this member non-finite.
             values.append(value if usable else np.full_like(value, np.nan))
         trained, losses = learn_one_by_one(programs, learning, batch, values)
         learning = learning._replace(ensemble=trained, record=_add_losses(learning.record, losses))

@@ -137,7 +137,7 @@ class TrialAgent:
         """Update the trial's agent; then `act` if requested."""
         if not state.failed:
             agent: Any = self._agent
-            several = {} if updates == 1 else {"updates": updates}  # not all agents know of more than one
+            several = {} if updates == 1 else {"updates": updates}  # not every agent accepts it
             run, actions = agent.update(state.run, operation, batch, self._clock(state, clock), rng, act_on, **several)
             state = state._replace(run=run, failed=isinstance(actions, Failure))
             if act_on is not None and isinstance(actions, np.ndarray):
