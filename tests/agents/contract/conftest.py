@@ -14,9 +14,9 @@ from tests.agents.contract.runs import WholeRun, whole_run
 Whole = Callable[[Case], WholeRun]
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def few_updates_at_once() -> Iterator[None]:
-    """Two updates in one call at most, so that small runs, too, can be interrupted in the middle of what is due."""
+    """At most two updates in one call, so that small runs can also be interrupted between two calls."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(agent, "UPDATES_AT_ONCE", 2)
         yield
