@@ -57,6 +57,12 @@ class RowLayout(NamedTuple):
             np.ones(count, np.int32) if self.n_steps == 1 else rows[:, flag],
         )
 
+    def next_observation(self, rows: np.ndarray) -> np.ndarray:
+        """The next observations in rows [B, W], in a new array. [B, ...]"""
+        first, second = self._bounds[:2]
+        words = np.ascontiguousarray(rows[:, first:second])
+        return words.view(np.float32).reshape(len(rows), *self.observation_shape)
+
     def pack(self, batch: Batch[np.ndarray]) -> np.ndarray:
         """The inverse of `batch`: the rows of these transitions. [B, W]"""
         first, second, action, rewards, flag, last = self._bounds

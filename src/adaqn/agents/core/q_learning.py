@@ -11,13 +11,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from adaqn.agents.core.lean import LeanTransition
+from adaqn.agents.core.lean import pack, unpack
 from adaqn.agents.core.record import MemberRecord
 from adaqn.agents.core.targets import bellman_target
-from adaqn.ensemble import Ensemble, EnsembleParameters, EnsembleState, own_array
+from adaqn.compilation import transition
+from adaqn.ensemble import Ensemble, EnsembleParameters, EnsembleState, GroupState, own_array
 from adaqn.networks.losses import l2
 from adaqn.replay.protocol import Batch
-from adaqn.replay.rows import RowLayout
+from adaqn.replay.rows import WORD, RowLayout
 from adaqn.selection import Selection
 
 
@@ -73,9 +74,9 @@ class MemberPrograms(NamedTuple):
 
 
 class ValuesProgram(Protocol):
-    """The Q values of one member. [n, ...] -> [n, A]"""
+    """The Q-values of a member with these parameters [1, P]. [n, A]"""
 
-    def __call__(self, parameters: EnsembleParameters, observations: np.ndarray) -> Array: ...
+    def __call__(self, parameters: Array, observations: np.ndarray) -> Array: ...
 
     def _cache_size(self) -> int:
         """Number of compiled programs."""
@@ -83,11 +84,9 @@ class ValuesProgram(Protocol):
 
 
 class LearnProgram(Protocol):
-    """`learn` for one member, from a batch or its rows: discount [1], losses [1]."""
+    """`learn` for one member, given a `lesson` and its discount [1]; returns the member and its loss [1]."""
 
-    def __call__(
-        self, member: EnsembleState, experience: Experience, value: np.ndarray, discount: np.ndarray, gamma: np.ndarray
-    ) -> tuple[EnsembleState, Array]: ...
+    def __call__(self, member: GroupState, lesson: Lesson, discount: np.ndarray) -> tuple[GroupState, Array]: ...
 
     def _cache_size(self) -> int:
         """Number of compiled programs."""
@@ -95,6 +94,22 @@ class LearnProgram(Protocol):
 
 
 Experience = Batch[np.ndarray] | np.ndarray  # a batch, or its rows [B, W] where observations are vectors
+Lesson = np.ndarray | tuple[Batch[np.ndarray], np.ndarray, np.ndarray]
+
+
+def lesson(experience: Experience, value: np.ndarray, gamma: np.ndarray) -> Lesson:
+    """A batch, the value [B] of the next state and γ̄ []; rows and numbers as one vector, which is cheaper to pass on."""
+    return (experience, value, gamma) if isinstance(experience, Batch) else pack([experience, value, gamma])[0]
+
+
+def _read_lesson(given: Any, layout: RowLayout | None) -> tuple[Batch[Array], Array, Array]:
+    """The inverse of `lesson`, inside a compiled function."""
+    if layout is None:
+        return given
+    size = (given.shape[0] - 1) // (layout.width + 1)
+    numbers = np.dtype(np.float32)
+    rows, value, gamma = unpack(given, (), (((size, layout.width), WORD), ((size,), numbers), ((), numbers)))
+    return layout.batch(rows), value, gamma
 
 
 @lru_cache(maxsize=128)  # a long run in a search space sees more architectures than are worth keeping
@@ -104,16 +119,15 @@ def member_programs(alone: Ensemble, layout: RowLayout | None = None) -> MemberP
     With a layout, batches are passed as rows.
     """
 
-    def values(parameters: EnsembleParameters, observations: Array) -> Array:
-        return alone.value(parameters, jnp.zeros((), jnp.int32), observations)
+    def values(parameters: Array, observations: Array) -> Array:
+        return alone.value((parameters,), jnp.zeros((), jnp.int32), observations)
 
-    def learn_alone(
-        member: EnsembleState, experience: Any, value: Array, discount: Array, gamma: Array
-    ) -> tuple[EnsembleState, Array]:
-        batch = experience if layout is None else layout.batch(experience)
-        return learn(alone, member, batch, value, discount, gamma)
+    def learn_alone(member: GroupState, given: Any, discount: Array) -> tuple[GroupState, Array]:
+        batch, value, gamma = _read_lesson(given, layout)
+        (trained,), losses = learn(alone, (member,), batch, value, discount, gamma)
+        return trained, losses
 
-    compiled: Any = jax.jit(values), LeanTransition(learn_alone)
+    compiled: Any = jax.jit(values), transition(learn_alone)
     return MemberPrograms(*compiled)
 
 
@@ -121,12 +135,12 @@ def next_value_alone(
     programs: MemberPrograms, target: Array, online: Array | None, next_observation: np.ndarray
 ) -> tuple[np.ndarray, bool]:
     """`next_value` of one member [B], in NumPy, which compiles nothing; and whether it is usable as a target."""
-    q = np.asarray(programs.values((target,), next_observation))
+    q = np.asarray(programs.values(target, next_observation))
     with np.errstate(over="ignore", invalid="ignore"):
         usable = bool(np.isfinite(q * q).all())
     if online is None:
         return q.max(axis=-1), usable
-    best = np.asarray(programs.values((online,), next_observation)).argmax(axis=-1)
+    best = np.asarray(programs.values(online, next_observation)).argmax(axis=-1)
     return np.take_along_axis(q, best[:, None], axis=-1)[:, 0], usable
 
 
@@ -136,9 +150,12 @@ def learn_one_by_one(
     """One gradient step of every member, each with its own next-state values [B]; and the L2 errors before it. [K]"""
     trained, losses = [], []
     discount, gamma = np.asarray(state.discount), np.asarray(state.gamma)
+    given = lesson(experience, values[0], gamma)
     for k, program in enumerate(programs):
-        member, loss = program.learn((state.ensemble[k],), experience, values[k], discount[k : k + 1], gamma)
-        trained.append(member[0])
+        if k > 0 and values[k] is not values[k - 1]:
+            given = lesson(experience, values[k], gamma)
+        member, loss = program.learn(state.ensemble[k], given, discount[k : k + 1])
+        trained.append(member)
         losses.append(loss)
     return tuple(trained), np.concatenate(losses)
 

@@ -78,11 +78,11 @@ def update(ensemble: Ensemble, rules: DQNRules, state: ValueState, batch: Batch[
 
 
 def behaviour_members(
-    rules: DQNRules, record: MemberRecord, selected: Selection, uniforms: Array, epsilon: Array
+    rules: DQNRules, losses: Array, alive: Array, selected: Selection, uniforms: Array, epsilon: Array
 ) -> Array:
     """The member that acts in each of n environments, drawn with ε_b and uniform numbers [n, 1 + K] (line 3). [n]"""
     rule, target = behaviour_rule(rules.behaviour), selected.leading(1)
-    return jax.vmap(lambda u: rule(u, epsilon, record.loss, record.alive, target)[0])(uniforms)
+    return jax.vmap(lambda u: rule(u, epsilon, losses, alive, target)[0])(uniforms)
 
 
 def choose_actions(
@@ -116,10 +116,10 @@ def act(
     if n > 1:
         q_of_all = ensemble.values(parameters, observations)
         record = record.mark_diverged(~jnp.isfinite(q_of_all).all(axis=(1, 2)))
-        member = behaviour_members(rules, record, state.selected, uniforms[:, 2:], epsilons[1])
+        member = behaviour_members(rules, record.loss, record.alive, state.selected, uniforms[:, 2:], epsilons[1])
         q = q_of_all[member, jnp.arange(n)]
     else:
-        member = behaviour_members(rules, record, state.selected, uniforms[:, 2:], epsilons[1])
+        member = behaviour_members(rules, record.loss, record.alive, state.selected, uniforms[:, 2:], epsilons[1])
         q = ensemble.value(parameters, member[0], observations)
     record, actions = choose_actions(record, member, q, uniforms[:, :2], epsilons[0])
     return state._replace(record=record), actions

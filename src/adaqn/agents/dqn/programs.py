@@ -23,18 +23,17 @@ from adaqn.agents.core.q_learning import (
     MemberPrograms,
     ValueState,
     learn_one_by_one,
+    lesson,
     member_programs,
     next_value_alone,
     snapshot,
 )
-from adaqn.agents.core.record import MemberRecord
 from adaqn.agents.dqn import learning
 from adaqn.agents.dqn.learning import DQNRules, TargetChoice
 from adaqn.compilation import transition
 from adaqn.ensemble import Ensemble, own_array
 from adaqn.replay.protocol import Batch
 from adaqn.replay.rows import RowLayout
-from adaqn.selection import Selection
 
 
 class DQNPrograms(Protocol):
@@ -115,7 +114,7 @@ def fused_programs(ensemble: Ensemble, rules: DQNRules, layout: RowLayout | None
 class CountingPrograms(NamedTuple):
     """Compiled functions that count and choose; they are independent of the architectures."""
 
-    behaviour_members: Any
+    behaviour_members: Any  # (losses [K], alive [K], selected, uniforms [n, 1 + K], ε_b) -> [n]
     select_target: Any
     mix: Any
 
@@ -123,14 +122,8 @@ class CountingPrograms(NamedTuple):
 @cache
 def counting_programs(rules: DQNRules) -> CountingPrograms:
     """Compile the functions; equal rules share one result."""
-
-    def behaviour_members(
-        _: None, record: MemberRecord, selected: Selection, uniforms: Array, epsilon: Array
-    ) -> tuple[None, Array]:
-        return None, learning.behaviour_members(rules, record, selected, uniforms, epsilon)
-
     return CountingPrograms(
-        behaviour_members=LeanTransition(behaviour_members),
+        behaviour_members=jax.jit(partial(learning.behaviour_members, rules)),
         select_target=jax.jit(partial(learning.select_target, rules)),
         mix=jax.jit(learning.mix, static_argnums=3),
     )
@@ -147,26 +140,27 @@ class StagedPrograms:
     ) -> None:
         assert not ensemble.grouped, "a member that joins a group would change the group's program"
         self.rules = rules
-        self.layout = layout  # of rows, where batches come as rows
-        self._batch_size = batch_size
+        self.layout = layout  # of the rows, if batches are passed as rows
         self.members: tuple[MemberPrograms, ...] = tuple(
             member_programs(ensemble.alone(k), layout) for k in range(ensemble.size)
         )
         self.counting = counting_programs(rules)
+        self._mixture = rules.mixture  # looked up once: it takes longer than the smallest program
+        self._batch_size = batch_size
         self._prepared = False
 
     def update(self, state: ValueState, batch: Experience) -> tuple[ValueState, None]:
         """One gradient step of every member towards the shared target."""
+        next_observation = self._next_observation(batch)
         if not self._prepared:
             self._prepared = True
-            self._compile_together(state, batch)
-        seen = batch if isinstance(batch, Batch) else self._layout.batch(batch)
-        value, unusable = self._target_value(state, np.ascontiguousarray(seen.next_observation))
-        if unusable.any():
-            diverged = np.asarray(state.record.diverged) | unusable
-            return state._replace(record=state.record._replace(diverged=diverged)), None
-        trained, losses = learn_one_by_one(self.members, state, batch, [value] * len(self.members))
+            self._compile_together(state, batch, next_observation)
+        value, unusable = self._target_value(state, next_observation)
         record = state.record
+        if unusable is not None and unusable.any():
+            diverged = np.asarray(record.diverged) | unusable
+            return state._replace(record=record._replace(diverged=diverged)), None
+        trained, losses = learn_one_by_one(self.members, state, batch, [value] * len(self.members))
         counted = record._replace(
             loss=np.asarray(record.loss) + losses,
             last_loss=losses,
@@ -174,83 +168,79 @@ class StagedPrograms:
         )
         return state._replace(ensemble=trained, record=counted), None
 
-    def _compile_together(self, state: ValueState, batch: Experience) -> None:
-        """Get the programs ready that the first update after a generation lacks, several at a time.
+    def _next_observation(self, batch: Experience) -> np.ndarray:
+        if isinstance(batch, Batch):
+            return batch.next_observation
+        assert self.layout is not None, "rows are passed only if their layout is known"
+        return self.layout.next_observation(batch)
 
-        Each is called on copies; the compiler does not hold Python's lock, so threads use all cores.
+    def _compile_together(self, state: ValueState, batch: Experience, next_observation: np.ndarray) -> None:
+        """Compile the programs of new members in parallel before the first update of a generation.
+
+        Each program is called on copies. The compiler releases the global interpreter lock, so threads use all cores.
         """
-        if not isinstance(batch, np.ndarray):
-            return
-        value = np.zeros(len(batch), np.float32)
-        seen = np.ascontiguousarray(self._layout.batch(batch).next_observation)
+        gamma = np.asarray(state.gamma)
+        given = lesson(batch, np.zeros(len(next_observation), np.float32), gamma)
         calls: dict[Any, Callable[[], Any]] = {}
         for k, programs in enumerate(self.members):
-            member: Any = state.ensemble[k]
-            parameters = member.parameters
+            member = state.ensemble[k]
             if programs.values._cache_size() == 0:
-                calls[programs.values] = partial(programs.values, (parameters,), seen)
+                calls[programs.values] = partial(programs.values, member.parameters, next_observation)
             if programs.learn._cache_size() == 0 and not _has_keys(member):
-                copied = jax.tree.map(own_array, member)
-                gamma = np.asarray(state.gamma)
-                calls[programs.learn] = partial(programs.learn, (copied,), batch, value, gamma[None], gamma)
+                calls[programs.learn] = partial(programs.learn, jax.tree.map(own_array, member), given, gamma[None])
         if len(calls) > 1:
             with ThreadPoolExecutor(min(len(calls), os.cpu_count() or 1)) as pool:
                 for call in [pool.submit(call) for call in calls.values()]:
                     call.result()
 
-    @property
-    def _layout(self) -> RowLayout:
-        assert self.layout is not None, "rows come where their layout is known"
-        return self.layout
-
-    def _target_value(self, state: ValueState, next_observation: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """As `learning.target_value`."""
-        online = [group.parameters if self.rules.double else None for group in state.ensemble]
+    def _target_value(self, state: ValueState, next_observation: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        """As `learning.target_value`; None if no value is unusable."""
 
         def value_of(k: int) -> tuple[np.ndarray, bool]:
-            return next_value_alone(self.members[k], state.target[k], online[k], next_observation)
+            online = state.ensemble[k].parameters if self.rules.double else None
+            return next_value_alone(self.members[k], state.target[k], online, next_observation)
 
-        if self.rules.mixture:
+        if self._mixture:
             values, usable = zip(*map(value_of, range(len(self.members))), strict=True)
             mixed = self.counting.mix(np.stack(values), np.array(usable), state.selected, len(self.members))
             return np.asarray(mixed[0]), np.asarray(mixed[1])
         target = int(np.asarray(state.selected.members)[0])
         value, sound = value_of(target)
-        unusable = np.zeros(len(self.members), bool)
-        unusable[target] = not sound
-        return value, unusable
+        return value, None if sound else np.arange(len(self.members)) == target
 
     def act(
         self, state: ValueState, observations: np.ndarray, uniforms: np.ndarray, epsilons: np.ndarray
     ) -> tuple[ValueState, np.ndarray]:
         """ε-greedy actions of the behaviour members, as `learning.choose_actions`."""
         record = state.record
-        _, drawn = self.counting.behaviour_members(None, record, state.selected, uniforms[:, 2:], epsilons[1])
-        member = np.asarray(drawn)
+        losses, dead = np.asarray(record.loss), np.asarray(record.diverged)
+        member = np.asarray(
+            self.counting.behaviour_members(losses, ~dead, state.selected, uniforms[:, 2:], epsilons[1])
+        )
         acting = member.tolist()
         values = {k: self._values(state.ensemble[k].parameters, k, observations) for k in set(acting)}
         q = np.stack([values[k][row] for row, k in enumerate(acting)])
-        diverged = np.array(record.diverged)
+        diverged = dead.copy()
         diverged[member[~np.isfinite(q).all(axis=-1)]] = True
         if diverged[member].any():
             return state._replace(record=record._replace(diverged=diverged)), np.full(len(acting), -1, np.int32)
         anything = (uniforms[:, 1] * np.float32(q.shape[-1])).astype(np.int32)
         action = np.where(uniforms[:, 0] < epsilons[0], anything, q.argmax(axis=-1).astype(np.int32))
-        acted = np.asarray(record.acted) + np.bincount(member, minlength=len(diverged)).astype(np.int32)
+        acted = np.asarray(record.acted) + np.bincount(member, minlength=len(dead)).astype(np.int32)
         return state._replace(record=record._replace(diverged=diverged, acted=acted)), action
 
     def _values(self, parameters: Array, member: int, observations: np.ndarray) -> np.ndarray:
-        """The Q values of a member. [n, A]
+        """The Q-values of a member. [n, A]
 
-        Vectors are filled up to the size of a batch, for which the program is there anyway: to compile another one
-        takes longer than all that is saved until the next generation.
+        Vectors are padded to the size of a batch, for which there is a program already: compiling another one takes
+        longer than a smaller one saves until the next generation.
         """
         n = len(observations)
         if self.layout is not None and n < self._batch_size:
             rows = np.zeros((self._batch_size, *observations.shape[1:]), observations.dtype)
             rows[:n] = observations
             observations = rows
-        return np.asarray(self.members[member].values((parameters,), observations))[:n]
+        return np.asarray(self.members[member].values(parameters, observations))[:n]
 
     def update_and_act(
         self,

@@ -152,7 +152,7 @@ class SEARLAgent:
         for member in ((first + ahead) % size for ahead in range(size)):
             if diverged[member]:
                 continue
-            q = np.asarray(programs[member].values((learning.ensemble[member].parameters,), observations))
+            q = np.asarray(programs[member].values(learning.ensemble[member].parameters, observations))
             if np.isfinite(q).all():
                 return state._replace(evaluation=state.evaluation.with_step(member)), q.argmax(axis=-1)
             diverged[member] = True
@@ -258,9 +258,9 @@ class SEARLAgent:
         del rng, clock
         learning, target = state.population.learning, self.members.target_member(state.population)
         values = self.members.programs(state.population)[target].values
-        q = np.asarray(values((learning.ensemble[target].parameters,), observations))
+        q = np.asarray(values(learning.ensemble[target].parameters, observations))
         if not np.isfinite(q).all():
-            q = np.asarray(values((learning.target[target],), observations))
+            q = np.asarray(values(learning.target[target], observations))
         return q.argmax(axis=-1)
 
     def policy_weights(self, state: SEARLState) -> PolicyWeights:
