@@ -16,11 +16,13 @@ from adaqn.checkpoint import CheckpointStore
 from adaqn.errors import CheckpointError, UserError
 from adaqn.exact_file import NOTHING, ExactFile, Written
 from adaqn.files import Json
+from adaqn.limits import THREADS
 from adaqn.runs.config import RunConfig
 from adaqn.runs.directory import EXACT_FILES, RunDirectory
 from adaqn.runs.gym_spaces import check_same_spaces, describe_spaces
 from adaqn.runs.recorders.stopwatch import Stopwatch
 from adaqn.snapshot import Snapshot
+from adaqn.threads import thread_count
 from adaqn.training.callbacks import crossed, next_multiple
 from adaqn.training.observers import Observer
 
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 
 
 # Increased whenever the compiled programs change so that the last bits of a run differ.
-ARITHMETIC = 2
+ARITHMETIC = 3
 
 
 class Checkpointer(Observer["Trainer"]):
@@ -92,7 +94,7 @@ class Checkpointer(Observer["Trainer"]):
         if not finished:
             _require_same_arithmetic(snapshot)
             self._resume_files(_written(snapshot))
-        _warn_of_another_platform(snapshot)
+            _warn_of_another_platform(snapshot)
         trainer.restore(snapshot)
         self._stopwatch.set(float(snapshot.meta.get("elapsed", 0.0)))
         self._saved = trainer.clock.step
@@ -191,10 +193,17 @@ class Checkpointer(Observer["Trainer"]):
 
 
 def platform_facts() -> Json:
-    """What the last bits of results depend on besides the configuration: XLA splits large products among cores."""
+    """What the last bits of results depend on besides the configuration: XLA splits large products among threads."""
     versions = {name: metadata.version(name) for name in ("jax", "jaxlib", "numpy", "gymnasium")}
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return {**versions, "machine": platform.machine(), "cores": cores, "XLA_FLAGS": os.environ.get("XLA_FLAGS", "")}
+    flags = os.environ.get("XLA_FLAGS", "")
+    return {**versions, "machine": platform.machine(), "threads": thread_count(), "XLA_FLAGS": flags}
+
+
+def recorded_threads(store: CheckpointStore) -> int | None:
+    """The number of XLA threads that the newest checkpoint was computed with, if there is one."""
+    facts = store.newest_meta().get("platform")
+    threads = facts.get("threads") if isinstance(facts, dict) else None
+    return threads if type(threads) is int and 1 <= threads <= THREADS else None
 
 
 def _require_same_arithmetic(snapshot: Snapshot) -> None:

@@ -203,7 +203,7 @@ def test_save_load_and_predict(tmp_path: Path, whole: tuple[Trainer, Keeper, Dia
     assert isinstance(agent, SEARLAgent)
     elite = agent.members.target_member(state.population)
     values = agent.members.programs(state.population)[elite].values
-    q = values((state.population.learning.ensemble[elite].parameters,), observations)
+    q = values(state.population.learning.ensemble[elite].parameters, observations)
     assert np.argmax(np.asarray(q), axis=1).tolist() == list(actions)
     loaded = SEARL.load(trained.save(tmp_path / "agent"))
     assert isinstance(loaded, SEARL)

@@ -14,7 +14,7 @@ from jax import Array
 from adaqn.agents.core.lean import pack, unpack
 from adaqn.agents.core.record import MemberRecord
 from adaqn.agents.core.targets import bellman_target
-from adaqn.compilation import transition
+from adaqn.compilation import small_program, transition
 from adaqn.ensemble import Ensemble, EnsembleParameters, EnsembleState, GroupState, own_array
 from adaqn.networks.losses import l2
 from adaqn.replay.protocol import Batch
@@ -98,7 +98,7 @@ Lesson = np.ndarray | tuple[Batch[np.ndarray], np.ndarray, np.ndarray]
 
 
 def lesson(experience: Experience, value: np.ndarray, gamma: np.ndarray) -> Lesson:
-    """A batch, the value [B] of the next state and γ̄ []; rows and numbers as one vector, which is cheaper to pass on."""
+    """A batch, the value [B] of the next state, and γ̄ []; with rows as one vector, which is cheaper to pass."""
     return (experience, value, gamma) if isinstance(experience, Batch) else pack([experience, value, gamma])[0]
 
 
@@ -127,7 +127,7 @@ def member_programs(alone: Ensemble, layout: RowLayout | None = None) -> MemberP
         (trained,), losses = learn(alone, (member,), batch, value, discount, gamma)
         return trained, losses
 
-    compiled: Any = jax.jit(values), transition(learn_alone)
+    compiled: Any = small_program(values), transition(learn_alone)
     return MemberPrograms(*compiled)
 
 
