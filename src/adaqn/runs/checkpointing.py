@@ -26,15 +26,15 @@ from adaqn.runs.gym_spaces import check_same_spaces, describe_spaces
 from adaqn.runs.recorders.stopwatch import Stopwatch
 from adaqn.snapshot import Snapshot
 from adaqn.threads import thread_count
-from adaqn.training.callbacks import crossed
+from adaqn.training.callbacks import crossed, next_multiple
 from adaqn.training.observers import Observer
 
 if TYPE_CHECKING:
     from adaqn.training.trainer import Trainer
 
 
-# Raised whenever compiled programs come to compute the same in another order, so that the last bits of a run differ.
-ARITHMETIC = 2
+# Increased whenever the compiled programs change so that the last bits of a run differ.
+ARITHMETIC = 3
 
 
 class Checkpointer(Observer["Trainer"]):
@@ -131,6 +131,10 @@ class Checkpointer(Observer["Trainer"]):
             self._save(trainer)
         self._seen = step
 
+    def next_step(self, step: int) -> int:
+        """The next multiple of the interval."""
+        return next_multiple(self._interval, step)
+
     def on_last_step(self, trainer: Trainer) -> None:
         """Save the run before its last updates, so that it can be extended exactly.
 
@@ -205,12 +209,10 @@ def recorded_threads(store: CheckpointStore) -> int | None:
 
 
 def _require_same_arithmetic(snapshot: Snapshot) -> None:
-    before = snapshot.meta.get("arithmetic")
-    if before != ARITHMETIC:
+    if snapshot.meta.get("arithmetic") != ARITHMETIC:
         raise CheckpointError(
-            f"the checkpoint is of another version of adaqn, whose programs round differently (number {before}, here "
-            f"{ARITHMETIC}), so the run cannot go on as it would have: finish it with the version that began it, or "
-            "train it as a new run"
+            "the checkpoint was saved by a version of adaqn whose compiled programs round differently, so the run "
+            "cannot be resumed exactly: finish it with the version that started it, or start a new run"
         )
 
 
