@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple, Protocol, TypeVar
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from adaqn.hyperparameters import Hyperparameters
 from adaqn.networks.network import Network
 from adaqn.replay.memory import Need
 from adaqn.replay.protocol import Batch
+from adaqn.replay.rows import RowLayout
 
 State = TypeVar("State")
 Arrays = dict[str, np.ndarray]
@@ -180,4 +181,32 @@ class Agent(Protocol[State]):
 
     def from_arrays(self, arrays: Arrays, meta: Json) -> State:
         """The inverse of `to_arrays`."""
+        ...
+
+
+@runtime_checkable
+class LearnsFromRows(Protocol[State]):
+    """An agent that can also learn from rows of the replay buffer, and make several updates in one call."""
+
+    @property
+    def row_layout(self) -> RowLayout | None:
+        """The layout of the rows that `update` accepts instead of a batch; None if it accepts only batches."""
+        ...
+
+    @property
+    def updates_at_once(self) -> int:
+        """The largest number of equal updates in one call."""
+        ...
+
+    def update(
+        self,
+        state: State,
+        operation: Operation,
+        batch: Batch[np.ndarray] | np.ndarray,
+        clock: Clock,
+        rng: np.random.Generator,
+        act_on: np.ndarray | None = None,
+        updates: int = 1,
+    ) -> tuple[State, np.ndarray | Failure | None]:
+        """As `Agent.update`, repeated for consecutive batches, whose rows [updates * B, W] are given together."""
         ...
