@@ -24,6 +24,8 @@ def test_no_program_is_compiled_a_second_time_because_a_type_changed_on_the_way(
         "act": 1,
         "update": 1,
         "update_and_act": 1,
+        "updates": 0,
+        "updates_and_act": 0,
         "update_target": 1,
         "greedy": 0,
     }

@@ -76,6 +76,7 @@ def test_every_command_is_in_the_overview_and_explains_itself(capsys: pytest.Cap
         "figures",
         "report",
         "export",
+        "push",
         "study",
         "work",
     ]

@@ -15,6 +15,7 @@ from adaqn import flags
 from adaqn.errors import UserError, nearest
 from adaqn.flags import Flag, Group
 from adaqn.printing import complain, occupy_closed_streams, settle_output
+from adaqn.threads import use_one_thread
 
 
 class _Parser(argparse.ArgumentParser):
@@ -99,7 +100,6 @@ commands:
 
 def _build_train(parser: _Parser, arguments: list[str]) -> None:
     """Declare the settings of the algorithm that a file or a flag names, with the file's values as defaults."""
-    _use_one_thread()  # a plug-in may import JAX
     from adaqn import commands
 
     peek = _Parser(prog=parser.prog, add_help=False)
@@ -127,11 +127,11 @@ def _train(given: argparse.Namespace) -> int:
 
 
 def _resume(given: argparse.Namespace) -> int:
-    _use_one_thread()
     from adaqn import commands
 
     return commands.resume(
         given.run_dir,
+        threads=given.threads,
         steps=given.steps,
         stretch_schedules=given.stretch_schedules,
         quiet=given.quiet,
@@ -140,7 +140,7 @@ def _resume(given: argparse.Namespace) -> int:
 
 
 def _evaluate(given: argparse.Namespace) -> int:
-    _use_one_thread()
+    use_one_thread()  # there are no batches to divide
     from adaqn import commands
 
     return commands.evaluate(
@@ -155,10 +155,34 @@ def _evaluate(given: argparse.Namespace) -> int:
 
 
 def _export(given: argparse.Namespace) -> int:
-    _use_one_thread()
+    use_one_thread()
     from adaqn import commands
 
-    return commands.export(given.source, best=given.best, output=given.output, force=given.force, **_environment(given))
+    return commands.export(
+        given.source,
+        best=given.best,
+        format=given.format,
+        output=given.output,
+        force=given.force,
+        **_environment(given),
+    )
+
+
+def _push(given: argparse.Namespace) -> int:
+    use_one_thread()
+    from adaqn import commands
+
+    return commands.push(
+        given.run_dir,
+        given.repo,
+        to=given.to,
+        best=given.best,
+        episodes=given.episodes,
+        seed=given.seed,
+        private=given.private,
+        force=given.force,
+        **_environment(given),
+    )
 
 
 def _environment(given: argparse.Namespace) -> dict[str, Any]:
@@ -219,7 +243,7 @@ def _study(given: argparse.Namespace) -> int:
 
 
 def _work(given: argparse.Namespace) -> int:
-    _use_one_thread()
+    use_one_thread()  # unless the study says otherwise: there is a process for every core
     from adaqn.studies.study import RunKey
     from adaqn.studies.work import end_with_parent, perform
 
@@ -291,9 +315,19 @@ _COMMANDS = {
         _report,
     ),
     "export": Command(
-        "write the policy to a file that needs only NumPy to run",
-        _plain("Write the learned policy to a file that needs only NumPy.", flags.EXPORT),
+        "write the policy to a file that needs only NumPy to run, or to an ONNX model",
+        _plain("Write the learned policy to a file that needs only NumPy, or to an ONNX model.", flags.EXPORT),
         _export,
+    ),
+    "push": Command(
+        "publish a run on the Hugging Face Hub: agent, policy, configuration, film, picture and model card",
+        _plain(
+            "Evaluate a run's agent and upload it to the Hugging Face Hub, with its exported policy, configuration, "
+            "picture, film (if `adaqn evaluate --video` recorded one) and a model card. AdaDQN.from_hub loads it. "
+            "Needs a login: `hf auth login`.",
+            flags.PUSH,
+        ),
+        _push,
     ),
     "study": Command("run a table of runs: arms x environments x seeds", _build_study, _study),
     "work": Command(
@@ -344,11 +378,6 @@ def _boolean(text: str) -> bool:
     if text.lower() not in values:
         raise argparse.ArgumentTypeError(f"must be true or false, but got {text!r}")
     return values[text.lower()]
-
-
-def _use_one_thread() -> None:
-    """Limit XLA to one thread, before JAX is imported: networks of this size are slower with more."""
-    os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1")
 
 
 def _show_warning(message: object, *_: object, **__: object) -> None:

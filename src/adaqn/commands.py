@@ -94,7 +94,7 @@ def train(values: Mapping[str, Any], source: str, *, run_dir: Path | None, force
     config = RunConfig.as_given(values, source)
     if config.env is None:
         raise UserError("no environment was given; pass --env ID or set env in the file")
-    model = Model.from_config(config)
+    model = Model.from_config(config, threads=config.threads or "auto")
     observation = {name: getattr(config, name) for name in OBSERVATION_SETTINGS}
 
     def learn() -> None:
@@ -108,6 +108,7 @@ def train(values: Mapping[str, Any], source: str, *, run_dir: Path | None, force
 def resume(
     run_dir: Path,
     *,
+    threads: int | None,
     steps: int | None,
     stretch_schedules: bool,
     quiet: bool,
@@ -130,6 +131,7 @@ def resume(
         Model.resume(
             run_dir,
             environment,
+            threads=threads,
             steps=steps,
             stretch_schedules=stretch_schedules,
             console=not quiet,
@@ -220,6 +222,7 @@ def export(
     source: Path,
     *,
     best: bool,
+    format: str | None,
     output: Path | None,
     force: bool,
     environment: EnvironmentOverride,
@@ -228,10 +231,35 @@ def export(
     """Implement `adaqn export`."""
     from adaqn.runs.export import policy_path
 
-    usual = _folder(source) / ("best_policy.npz" if best else "policy.npz")
-    path = policy_path(usual if output is None else output)
+    usual = _folder(source) / ("best_policy" if best else "policy")
+    path, chosen = policy_path(usual if output is None else output, format)
     require_free(path, force)
-    print(_agent(source, best, environment, trust_env).export(path, force=force))
+    print(_agent(source, best, environment, trust_env).export(path, format=chosen, force=force))
+    return 0
+
+
+def push(
+    run_dir: Path,
+    repo: str,
+    *,
+    to: Path | None,
+    best: bool,
+    episodes: int,
+    seed: int,
+    private: bool,
+    force: bool,
+    environment: EnvironmentOverride,
+    trust_env: bool,
+) -> int:
+    """Implement `adaqn push`."""
+    from adaqn.analysis.hub import Upload, push_run, require_place
+
+    if episodes < 0:
+        raise UserError(f"--episodes must be at least 0, but got {episodes}")
+    RunDirectory.open(run_dir)  # raises if it is not a run's
+    upload = Upload(repo, to, best, episodes, seed, private, force)
+    repository = require_place(upload)
+    print(push_run(run_dir, _agent(run_dir, best, environment, trust_env), upload, repository))
     return 0
 
 

@@ -93,6 +93,7 @@ RESUME = (
                 default=None,
             ),
             switch("--stretch-schedules", "with --steps: these schedules last until the new end from here on"),
+            Flag("--threads", "number of XLA threads (default: as before the interruption)", int, default=None),
             _QUIET,
             _TRUST,
         ),
@@ -126,7 +127,34 @@ EVALUATE = (
 EXPORT = (
     Group(
         None,
-        (_AGENT, _BEST, _output("default: policy.npz in the directory, best_policy.npz with --best"), _FORCE),
+        (
+            _AGENT,
+            _BEST,
+            Flag(
+                "--format",
+                "numpy, or onnx, which needs the extra onnx (default: that of FILE's suffix, .npz or .onnx)",
+                default=None,
+            ),
+            _output("default: policy.npz or policy.onnx in the directory, best_policy with --best"),
+            _FORCE,
+        ),
+    ),
+    _OF_AN_EXISTING_RUN,
+)
+PUSH = (
+    Group(
+        None,
+        (
+            _RUN_DIRECTORY,
+            Flag("repo", "the repository, created if it does not exist: USER/NAME", str, "REPO"),
+            Flag("--to", "write the files to FOLDER instead of uploading them", Path, "FOLDER", None),
+            _BEST,
+            Flag("--episodes", "episodes of the evaluation on the card, 0 for none (default: 10)", int, default=10),
+            Flag("--seed", "random seed of the evaluation (default: 0)", int, default=0),
+            switch("--private", "make a new repository private"),
+            switch("--force", "replace the files of an earlier push"),
+            _TRUST,
+        ),
     ),
     _OF_AN_EXISTING_RUN,
 )
@@ -238,6 +266,7 @@ _RUN = {
     "horizon": (int, "end of the schedules that last until the end of the run (default: --steps)"),
     "seed": (int, "random seed of the run"),
     "n_envs": (int, "environments stepped in parallel"),
+    "threads": (int, "number of XLA threads (default: all cores for large networks and batches, else 1)"),
     "log_interval": (int, "steps between rows of progress.csv"),
     "checkpoint_interval": (int, "steps between checkpoints"),
     "eval_interval": (int, "steps between evaluations (default: no evaluations)"),
@@ -320,8 +349,15 @@ def _settings_flags(base: Mapping[str, Any]) -> tuple[Flag, ...]:
             own, default = " (default: ", f"{_shown(value)})"
         choices = field.metadata["choices"]
         names = f": {', '.join(choices())}" if choices else ""
-        flags.append(Flag(_dashed(field.name), text + names + own + default, kinds[str(field.type).split(" ")[0]]))
+        flags.append(
+            Flag(_dashed(field.name), text + names + own + default, kinds[_type_name(field.type).split(" ")[0]])
+        )
     return tuple(flags)
+
+
+def _type_name(annotation: Any) -> str:
+    """A field's type as text; without `from __future__ import annotations`, a module's fields have the class itself."""
+    return annotation.__name__ if isinstance(annotation, type) else str(annotation)
 
 
 def _dashed(name: str) -> str:

@@ -17,7 +17,7 @@ from adaqn.errors import UserError
 from adaqn.files import writing
 from adaqn.model_access import EnvironmentAndReplay, zip_path
 from adaqn.runs.config import RunConfig
-from adaqn.runs.export import policy_path, require_policy, write_policy
+from adaqn.runs.export import PolicyFormat, policy_path, require_policy, write_policy
 from adaqn.runs.gym_spaces import describe_spaces
 from adaqn.snapshot import Snapshot, require_replaceable, write_snapshot
 from adaqn.space import SearchSpace
@@ -32,6 +32,7 @@ class TrainedPolicy(EnvironmentAndReplay):
     observation_space: gymnasium.spaces.Box
     action_space: gymnasium.spaces.Discrete | gymnasium.spaces.Box
     _base: str | None
+    _threads: int | None  # given by the user
     _population: Population
     _predict_rng: np.random.Generator
 
@@ -110,16 +111,27 @@ class TrainedPolicy(EnvironmentAndReplay):
         )
         return file
 
-    def export(self, path: str | Path, *, force: bool = False) -> Path:
-        """Write only the policy to a file (`.npz` is appended), which `adaqn.exported_policy` runs without JAX.
+    def export(self, path: str | Path, *, format: PolicyFormat | None = None, force: bool = False) -> Path:
+        """Write only the policy to a file that runs without JAX.
 
+        `format="numpy"` (`.npz` is appended) is for `adaqn.exported_policy`, which needs only NumPy; `format="onnx"`
+        (`.onnx` is appended) needs the extra `onnx` to be written, and runs wherever ONNX models do. By default the
+        suffix of `path` decides, and without one it is NumPy's.
         A previously exported policy is replaced; any other existing file only with `force`.
         """
-        file = policy_path(path)
+        file, chosen = policy_path(path, format)
         if not force:
             require_policy(file)
         weights = self._trainer.agent.policy_weights(self._trainer.state)
-        write_policy(file, weights, self.observation_space, self.action_space, env=self._source.id, algo=self.algo)
+        write_policy(
+            file,
+            weights,
+            self.observation_space,
+            self.action_space,
+            env=self._source.id,
+            algo=self.algo,
+            format=chosen,
+        )
         return file
 
     def _config(self, steps: int, **watching: Any) -> RunConfig:
@@ -133,6 +145,7 @@ class TrainedPolicy(EnvironmentAndReplay):
             steps=steps,
             seed=self.seed,
             n_envs=self._n_envs,
+            threads=self._threads,
             **self._population._asdict(),
             settings=self.settings,
             **watching,

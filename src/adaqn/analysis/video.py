@@ -83,7 +83,7 @@ class _Mp4:
             self._executable: str = importlib.import_module("imageio_ffmpeg").get_ffmpeg_exe()
         except (ImportError, RuntimeError) as error:
             raise UserError(
-                "an .mp4 file needs ffmpeg, which is not installed; `pip install adaqn[video]` installs it, "
+                'an .mp4 file needs ffmpeg, which is not installed; `pip install "adaqn[video]"` installs it, '
                 "and a .gif file works without it"
             ) from error
         self._path = path

@@ -13,21 +13,28 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from adaqn import __version__
+from adaqn.accelerator import backend
 from adaqn.checkpoint import CheckpointStore
 from adaqn.errors import CheckpointError, UserError
 from adaqn.exact_file import NOTHING, ExactFile, Written
 from adaqn.files import Json
+from adaqn.limits import THREADS
 from adaqn.runs.config import RunConfig
 from adaqn.runs.config_versions import config_refusal
 from adaqn.runs.directory import EXACT_FILES, RunDirectory
 from adaqn.runs.gym_spaces import check_same_spaces, describe_spaces
 from adaqn.runs.recorders.stopwatch import Stopwatch
 from adaqn.snapshot import Snapshot
-from adaqn.training.callbacks import crossed
+from adaqn.threads import thread_count
+from adaqn.training.callbacks import crossed, next_multiple
 from adaqn.training.observers import Observer
 
 if TYPE_CHECKING:
     from adaqn.training.trainer import Trainer
+
+
+# Increased whenever the compiled programs change so that the last bits of a run differ.
+ARITHMETIC = 3
 
 
 class Checkpointer(Observer["Trainer"]):
@@ -88,8 +95,9 @@ class Checkpointer(Observer["Trainer"]):
         self._check_config(snapshot)
         check_same_spaces("the checkpoint", snapshot.meta.get("spaces"), _spaces(trainer))
         if not finished:
+            _require_same_arithmetic(snapshot)
             self._resume_files(_written(snapshot))
-        _warn_of_another_platform(snapshot)
+            _warn_of_another_platform(snapshot)
         trainer.restore(snapshot)
         self._stopwatch.set(float(snapshot.meta.get("elapsed", 0.0)))
         self._saved = trainer.clock.step
@@ -122,6 +130,10 @@ class Checkpointer(Observer["Trainer"]):
         if crossed(self._interval, self._seen, step):
             self._save(trainer)
         self._seen = step
+
+    def next_step(self, step: int) -> int:
+        """The next multiple of the interval."""
+        return next_multiple(self._interval, step)
 
     def on_last_step(self, trainer: Trainer) -> None:
         """Save the run before its last updates, so that it can be extended exactly.
@@ -162,7 +174,8 @@ class Checkpointer(Observer["Trainer"]):
             "elapsed": self._stopwatch.elapsed,
             "config": config,
         }
-        meta |= {"spaces": _spaces(trainer), "platform": platform_facts(), "adaqn": __version__}
+        meta |= {"spaces": _spaces(trainer), "platform": platform_facts()}
+        meta |= {"adaqn": __version__, "arithmetic": ARITHMETIC}
         self._store.save(trainer.clock.step, Snapshot(snapshot.arrays, meta), trainer.replay)
         self._saved = trainer.clock.step
 
@@ -182,14 +195,29 @@ class Checkpointer(Observer["Trainer"]):
 
 
 def platform_facts() -> Json:
-    """What the last bits of results depend on besides the configuration: XLA splits large products among cores."""
+    """What the last bits of results depend on besides the configuration: XLA splits large products among threads."""
     versions = {name: metadata.version(name) for name in ("jax", "jaxlib", "numpy", "gymnasium")}
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return {**versions, "machine": platform.machine(), "cores": cores, "XLA_FLAGS": os.environ.get("XLA_FLAGS", "")}
+    facts = {"machine": platform.machine(), "threads": thread_count(), "XLA_FLAGS": os.environ.get("XLA_FLAGS", "")}
+    return {**versions, **facts, "backend": backend()}
+
+
+def recorded_threads(store: CheckpointStore) -> int | None:
+    """The number of XLA threads that the newest checkpoint was computed with, if there is one."""
+    facts = store.newest_meta().get("platform")
+    threads = facts.get("threads") if isinstance(facts, dict) else None
+    return threads if type(threads) is int and 1 <= threads <= THREADS else None
+
+
+def _require_same_arithmetic(snapshot: Snapshot) -> None:
+    if snapshot.meta.get("arithmetic") != ARITHMETIC:
+        raise CheckpointError(
+            "the checkpoint was saved by a version of adaqn whose compiled programs round differently, so the run "
+            "cannot be resumed exactly: finish it with the version that started it, or start a new run"
+        )
 
 
 def _warn_of_another_platform(snapshot: Snapshot) -> None:
-    before, now = snapshot.meta.get("platform") or {}, platform_facts()
+    before, now = {"backend": "cpu", **(snapshot.meta.get("platform") or {})}, platform_facts()
     changed = [
         f"{name} was {before.get(name)!r} and is {value!r}" for name, value in now.items() if before.get(name) != value
     ]

@@ -28,9 +28,9 @@ EXACT_FILES = (
 _WRITTEN = (
     (".", r"summary\.json"),
     (".", r"(episodes|selection|(policy_)?evaluations|best_model|progress)\.csv|(members|trials)\.jsonl"),
-    (".", r"best_model\.zip|picture\.png|report\.html|(best_)?policy\.npz|schedule\.yaml|(best_)?video\.mp4"),
+    (".", r"best_model\.zip|picture\.png|report\.html|(best_)?policy\.(npz|onnx)|schedule\.yaml|(best_)?video\.mp4"),
     (".", r"\.(summary\.json|config\.yaml|(progress|(policy_)?evaluations)\.csv|best_model\.zip)\.\d+\.tmp"),
-    (".", r"\.(picture\.png|report\.html|(best_)?policy\.npz|schedule\.yaml)\.\d+\.tmp"),
+    (".", r"\.(picture\.png|report\.html|(best_)?policy\.(npz|onnx)|schedule\.yaml)\.\d+\.tmp"),
     ("tensorboard", r"events\.out\.tfevents\..+"),
     ("checkpoint", r"(step-\d+|end)\.zip|\.(step-\d+|end)\.zip\.\d+\.tmp"),
     ("checkpoint/segments", r"rows-\d+-\d+\.zip|\.rows-\d+-\d+\.zip\.\d+\.tmp"),

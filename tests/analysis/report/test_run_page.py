@@ -2,6 +2,7 @@ import json
 import math
 import re
 import shutil
+import sys
 from html import unescape
 from pathlib import Path
 
@@ -197,8 +198,10 @@ def test_the_command_writes_beside_the_run_and_replaces_only_its_own_page(run: P
 
 
 def test_without_bokeh_one_sentence_names_the_extra(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(UserError, match=r"needs? Bokeh, which is not installed: `pip install \"adaqn\[report\]\"`"):
+    monkeypatch.setitem(sys.modules, "bokeh", None)
+    with pytest.raises(
+        UserError, match=r'^a report needs the package bokeh, which is not installed: `pip install "adaqn\[report\]"`$'
+    ):
         write_report([run])
 
 

@@ -96,7 +96,7 @@ def test_tensorboard_of_a_resumed_run_hides_later_steps(tmp_path: Path) -> None:
 
 def test_wandb_that_is_not_installed_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "wandb", None)
-    with pytest.raises(UserError, match=r"not installed: pip install adaqn\[wandb\]"):
+    with pytest.raises(UserError, match=r'not installed: `pip install "adaqn\[wandb\]"`$'):
         require_wandb()
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Self
+from typing import NamedTuple, Self, TypeVar
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
 from adaqn.selection import Selection, TargetRule
+
+Tree = TypeVar("Tree")
 
 
 class MemberRecord(NamedTuple):
@@ -46,11 +49,11 @@ class MemberRecord(NamedTuple):
         return ~self.diverged
 
     def add(self, losses: Array) -> Self:
-        """L_k <- L_k + loss (line 10 of Algorithm 1). losses: [K]"""
+        """L_k <- L_k + loss (line 11 of Algorithm 1). losses: [K]"""
         return self._with(losses, self.loss + losses)
 
     def follow(self, losses: Array, rate: float) -> Self:
-        """L_k <- (1 - τ) L_k + τ loss (line 10 of Algorithm 2). losses: [K]"""
+        """L_k <- (1 - τ) L_k + τ loss (line 9 of Algorithm 2). losses: [K]"""
         return self._with(losses, (1.0 - rate) * self.loss + rate * losses)
 
     def _with(self, losses: Array, cumulated: Array) -> Self:
@@ -106,6 +109,11 @@ class MemberRecord(NamedTuple):
             chosen=of_child(self.chosen, nothing),
             selections=of_child(self.selections, nothing),
         )
+
+
+def either(condition: Array, first: Tree, second: Tree) -> Tree:
+    """The first tree where the condition [] holds, else the second; leaves that both share stay as they are."""
+    return jax.tree.map(lambda one, other: one if one is other else jnp.where(condition, one, other), first, second)
 
 
 def living_pair(pair: Array, diverged: Array) -> Array:

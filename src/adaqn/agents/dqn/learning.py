@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from adaqn.agents.core.q_learning import ValueState, learn, next_value
-from adaqn.agents.core.record import MemberRecord, among
+from adaqn.agents.core.record import MemberRecord, among, either
 from adaqn.agents.core.targets import weighted_mean
 from adaqn.ensemble import Ensemble, EnsembleParameters
 from adaqn.networks.losses import l2
@@ -66,24 +66,23 @@ def mix(values: Array, usable: Array, selected: Selection, size: int) -> tuple[A
 
 
 def update(ensemble: Ensemble, rules: DQNRules, state: ValueState, batch: Batch[Array]) -> ValueState:
-    """One gradient step of every member towards the shared target (lines 7 to 11).
+    """One gradient step of every member towards the shared target (lines 7 to 12).
 
     If the target is unusable, no member learns until the next target update chooses another.
     """
     value, unusable = target_value(ensemble, rules, state, batch.next_observation)
-    trained, losses = learn(ensemble, state.ensemble, batch, value, state.discount, state.gamma)
-    learned = state._replace(ensemble=trained, record=state.record.add(losses))
-    unlearned = state._replace(record=state.record.mark_diverged(unusable))
     sound = ~unusable.any()
-    return jax.tree.map(lambda new, old: jnp.where(sound, new, old), learned, unlearned)
+    trained, losses = learn(ensemble, state.ensemble, batch, value, state.discount, state.gamma, sound)
+    record = either(sound, state.record.add(losses), state.record.mark_diverged(unusable))
+    return state._replace(ensemble=trained, record=record)
 
 
 def behaviour_members(
-    rules: DQNRules, record: MemberRecord, selected: Selection, uniforms: Array, epsilon: Array
+    rules: DQNRules, losses: Array, alive: Array, selected: Selection, uniforms: Array, epsilon: Array
 ) -> Array:
     """The member that acts in each of n environments, drawn with ε_b and uniform numbers [n, 1 + K] (line 3). [n]"""
     rule, target = behaviour_rule(rules.behaviour), selected.leading(1)
-    return jax.vmap(lambda u: rule(u, epsilon, record.loss, record.alive, target)[0])(uniforms)
+    return jax.vmap(lambda u: rule(u, epsilon, losses, alive, target)[0])(uniforms)
 
 
 def choose_actions(
@@ -117,10 +116,10 @@ def act(
     if n > 1:
         q_of_all = ensemble.values(parameters, observations)
         record = record.mark_diverged(~jnp.isfinite(q_of_all).all(axis=(1, 2)))
-        member = behaviour_members(rules, record, state.selected, uniforms[:, 2:], epsilons[1])
+        member = behaviour_members(rules, record.loss, record.alive, state.selected, uniforms[:, 2:], epsilons[1])
         q = q_of_all[member, jnp.arange(n)]
     else:
-        member = behaviour_members(rules, record, state.selected, uniforms[:, 2:], epsilons[1])
+        member = behaviour_members(rules, record.loss, record.alive, state.selected, uniforms[:, 2:], epsilons[1])
         q = ensemble.value(parameters, member[0], observations)
     record, actions = choose_actions(record, member, q, uniforms[:, :2], epsilons[0])
     return state._replace(record=record), actions
@@ -137,7 +136,7 @@ class TargetChoice(NamedTuple):
 def select_target(
     rules: DQNRules, record: MemberRecord, finite: Array, candidates: Array, uniforms: Array
 ) -> tuple[MemberRecord, Selection, TargetChoice]:
-    """ψ <- argmin L_k among the candidates, or another rule's choice, and L_k <- 0 (line 13). [K] each"""
+    """ψ <- argmin L_k among the candidates, or another rule's choice, and L_k <- 0 (line 14). [K] each"""
     before = record.mark_diverged(~finite)
     rule = target_rule(rules.selection, rules.temperature)
     chosen, selected = before.select(rule, uniforms, candidates, 1)
@@ -148,7 +147,7 @@ def select_target(
 def update_target(
     ensemble: Ensemble, rules: DQNRules, state: ValueState, uniforms: Array, candidates: Array
 ) -> tuple[ValueState, TargetChoice]:
-    """Choose the target member among the candidates [K], and target <- θ^ψ (lines 13 and 14)."""
+    """Choose the target member among the candidates [K], and target <- θ^ψ (lines 14 and 15)."""
     parameters = ensemble.parameters(state.ensemble)
     finite = ensemble.finite(parameters)
     record, selected, facts = select_target(rules, state.record, finite, candidates, uniforms)

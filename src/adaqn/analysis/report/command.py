@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Sequence
 from pathlib import Path
 
 from adaqn.errors import UserError
+from adaqn.extras import require_extra
 from adaqn.files import make_parent, replacing, require_free, require_ours
 from adaqn.printing import say
 
@@ -50,8 +50,7 @@ def check_paths(paths: Sequence[Path]) -> None:
     for path in paths:
         if not path.is_dir():
             raise UserError(f"there is no directory {path}: name a run's directory, or that of a study")
-    if importlib.util.find_spec("bokeh") is None:
-        raise UserError('the charts of a report need Bokeh, which is not installed: `pip install "adaqn[report]"`')
+    require_extra("a report", "bokeh", "report")
 
 
 def _written_here(path: Path) -> bool:

@@ -22,6 +22,7 @@ from tensorboardX.record_writer import masked_crc32c
 from tensorboardX.summary import scalar
 
 from adaqn.errors import OutputFault, UserError
+from adaqn.extras import require_extra
 from adaqn.files import replacing, write_all, writing
 from adaqn.runs.reading import whole_lines
 from adaqn.runs.recorders.progress import Metrics
@@ -183,12 +184,7 @@ def require_wandb() -> ModuleType:
 
     Called before a run is created or resumed, so that a failure leaves nothing that blocks a second attempt.
     """
-    try:
-        import wandb
-    except ImportError as error:
-        raise UserError(
-            "logging to W&B needs the package wandb, which is not installed: pip install adaqn[wandb]"
-        ) from error
+    wandb = require_extra("logging to W&B", "wandb", "wandb")
     with _wandb_faults():
         online = wandb.setup().settings.mode in (None, "online", "run")
         # Older versions cannot check the login without prompting the user.

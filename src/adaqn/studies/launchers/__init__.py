@@ -6,7 +6,6 @@ became of one is read from its directory.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -77,17 +76,6 @@ def open_launcher(name: str, options: Options) -> Launcher:
 def resources_from(options: Options) -> Json:
     """What a user says about resources, as values: `num_gpus=1` is a number."""
     return {name: yaml_value(f"the resource {name}", text) for name, text in options.resources.items()}
-
-
-def require_extra(launcher: str, package: str) -> Any:
-    """The package that a launcher is made for, which an extra of adaqn installs."""
-    try:
-        return importlib.import_module(package)
-    except ImportError as error:
-        raise UserError(
-            f"the launcher {launcher} needs the package {package}, which is not installed: "
-            f"pip install adaqn[{launcher}]"
-        ) from error
 
 
 def require_no_address(name: str, options: Options) -> None:

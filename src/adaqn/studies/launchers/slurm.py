@@ -12,7 +12,8 @@ from typing import Any
 
 from adaqn.checks import count
 from adaqn.errors import UserError
-from adaqn.studies.launchers import Ending, Job, Options, require_extra, require_no_address, resources_from
+from adaqn.extras import require_extra
+from adaqn.studies.launchers import Ending, Job, Options, require_no_address, resources_from
 from adaqn.studies.processes import Attempt
 from adaqn.studies.study import RunKey
 
@@ -24,7 +25,7 @@ _GB = 10**9
 def open_launcher(options: Options) -> SlurmLauncher:
     """A launcher for this cluster; the resource `cluster=local` makes it processes of this machine, to try it."""
     require_no_address("slurm", options)
-    submitit = require_extra("slurm", "submitit")
+    submitit = require_extra("the launcher slurm", "submitit", "slurm")
     resources = {**DEFAULTS, **resources_from(options)}
     cluster = str(resources.pop("cluster", "slurm"))
     if options.jobs is not None:
@@ -100,4 +101,4 @@ class RunJob:
         """Let the run make its checkpoint, and say how it goes on."""
         if self._attempt is not None:
             self._attempt.stop()
-        return require_extra("slurm", "submitit").helpers.DelayedSubmission(RunJob(self._job))
+        return require_extra("the launcher slurm", "submitit", "slurm").helpers.DelayedSubmission(RunJob(self._job))

@@ -1,0 +1,19 @@
+"""Packages that only an extra of adaqn installs, imported when they are first needed."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from adaqn.errors import UserError
+
+
+def require_extra(what: str, module: str, extra: str) -> Any:
+    """Import a module, or raise one sentence that says what needs it and which extra installs it."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        package = module.partition(".")[0]
+        raise UserError(
+            f'{what} needs the package {package}, which is not installed: `pip install "adaqn[{extra}]"`'
+        ) from error
