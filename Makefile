@@ -5,7 +5,7 @@ BENCH := .venv-bench
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-thorough test-all check format bench versus clean
+.PHONY: help install demo test test-thorough test-all check docs format bench versus clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,12 +25,16 @@ test-all: $(VENV)/.installed ## run all tests, including slow ones that train to
 	$(BIN)/pytest -n 2 -m ""
 
 # One recipe, not prerequisites: a fixed order even with make -j, quick checks first.
-check: $(VENV)/.installed ## run CI's checks: format, lint, types, layers, tests
+check: $(VENV)/.installed ## run CI's checks: format, lint, types, layers, documentation, tests
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/pyright
 	$(BIN)/lint-imports
+	$(MAKE) docs
 	$(MAKE) test
+
+docs: $(VENV)/.installed ## build the website in docs/_build/html, with warnings as errors
+	JAX_PLATFORMS=cpu $(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
 
 format: $(VENV)/.installed ## format the code and apply ruff's automatic fixes
 	$(BIN)/ruff format .
@@ -43,7 +47,7 @@ versus: $(BENCH)/.installed ## compare learning curves with SB3's DQN (TASK=pend
 	$(BENCH)/bin/python -m benchmarks.versus $(if $(TASK),--task $(TASK))
 
 clean: ## remove caches and build products, but not the virtual environments
-	rm -rf build dist src/*.egg-info .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf build dist docs/_build src/*.egg-info .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
 TOO_OLD = import sys; sys.exit(sys.version_info < (3, 11) and "adaqn needs Python 3.11 or newer; try: make PYTHON=python3.11")

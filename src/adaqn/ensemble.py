@@ -1,8 +1,8 @@
 """K different critics as one compiled program: initialization, values by index, one update of all.
 
 Members with the same architecture form a group. A group is trained with `vmap` over its members; groups are
-unrolled one after the other, which on a CPU is faster than padding different widths to one shape. A member with
-convolutions is always its own group, because batched convolutions with a kernel per member are slow on a CPU.
+unrolled one after the other, which on a CPU is faster than padding different widths to one shape. On a CPU a member
+with convolutions is always its own group, because batched convolutions with a kernel per member are slow there.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import numpy as np
 import optax
 from jax import Array
 
+from adaqn.accelerator import on_cpu
 from adaqn.hyperparameters import Architecture, Hyperparameters
 from adaqn.networks.guarded import guarded_step
 from adaqn.networks.losses import LOSS_FUNCTIONS
@@ -72,7 +73,7 @@ class Ensemble:
         """The members of each group, in the order of first appearance."""
         groups: dict[tuple[Architecture, int | None], list[int]] = {}
         for k, architecture in enumerate(self.architectures):
-            alone = not self.grouped or architecture.convolutions
+            alone = not self.grouped or (architecture.convolutions and on_cpu())
             groups.setdefault((architecture, k if alone else None), []).append(k)
         return tuple(tuple(group) for group in groups.values())
 

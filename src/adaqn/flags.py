@@ -349,8 +349,15 @@ def _settings_flags(base: Mapping[str, Any]) -> tuple[Flag, ...]:
             own, default = " (default: ", f"{_shown(value)})"
         choices = field.metadata["choices"]
         names = f": {', '.join(choices())}" if choices else ""
-        flags.append(Flag(_dashed(field.name), text + names + own + default, kinds[str(field.type).split(" ")[0]]))
+        flags.append(
+            Flag(_dashed(field.name), text + names + own + default, kinds[_type_name(field.type).split(" ")[0]])
+        )
     return tuple(flags)
+
+
+def _type_name(annotation: Any) -> str:
+    """A field's type as text; without `from __future__ import annotations`, a module's fields have the class itself."""
+    return annotation.__name__ if isinstance(annotation, type) else str(annotation)
 
 
 def _dashed(name: str) -> str:

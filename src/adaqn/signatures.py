@@ -68,6 +68,7 @@ class CommonArguments(TypedDict, total=False):
     batch_size: int
     train_freq: int
     n_steps: int
+    normalize_observations: bool
 
 
 class PlainDQNArguments(CommonArguments, total=False):

@@ -85,6 +85,18 @@ class Report(NamedTuple):
         return self.targets[0]
 
 
+class InputScaling(NamedTuple):
+    """A normalisation of observations with fixed numbers."""
+
+    mean: np.ndarray  # [...] float32, of one observation
+    scale: np.ndarray  # [...] float32, reciprocal of the standard deviation
+    limit: float  # results are clipped to [-limit, limit]
+
+    def __call__(self, observations: np.ndarray) -> np.ndarray:
+        """Normalise observations. [B, ...]"""
+        return np.clip((observations - self.mean) * self.scale, -self.limit, self.limit)
+
+
 class PolicyWeights(NamedTuple):
     """The learned policy as a network, for use without the agent."""
 
@@ -93,6 +105,7 @@ class PolicyWeights(NamedTuple):
     network: Network
     parameters: np.ndarray  # [P]
     hyperparameters: Hyperparameters  # used to train it
+    scaling: InputScaling | None = None  # of observations, before the network
 
 
 class Agent(Protocol[State]):

@@ -80,7 +80,7 @@ def critic_step(
 
 
 def choose_pair(program: Program[SettingsT], state: State, uniforms: Array | np.ndarray, learned: Array) -> State:
-    """Choose ψ1 and ψ2 after an update of the critics (line 13); `learned`: whether the update changed them."""
+    """Choose ψ1 and ψ2 after an update of the critics (line 12); `learned`: whether the update changed them."""
     everyone = jnp.ones(program.ensemble.size, bool)
     record, selected = state.record.select(program.rule, jnp.asarray(uniforms), everyone, 2)
     return state._replace(record=record, selected=selected, counts=state.counts.critics(learned))
@@ -89,7 +89,7 @@ def choose_pair(program: Program[SettingsT], state: State, uniforms: Array | np.
 def behaviour_pair(
     program: Program[SettingsT], state: ActorCriticState, uniforms: Array | np.ndarray, epsilon: Array | np.ndarray
 ) -> Array:
-    """ψ1^b and ψ2^b, drawn before an update of the actor (line 15); equal if the other member has diverged. [2]"""
+    """ψ1^b and ψ2^b, drawn before an update of the actor (line 13); equal if the other member has diverged. [2]"""
     record = state.record
     draw = behaviour_rule(program.settings.behaviour or "epsilon")
     drawn = draw(jnp.asarray(uniforms), jnp.asarray(epsilon), record.loss, record.alive, state.selected.leading(2))

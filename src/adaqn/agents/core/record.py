@@ -49,11 +49,11 @@ class MemberRecord(NamedTuple):
         return ~self.diverged
 
     def add(self, losses: Array) -> Self:
-        """L_k <- L_k + loss (line 10 of Algorithm 1). losses: [K]"""
+        """L_k <- L_k + loss (line 11 of Algorithm 1). losses: [K]"""
         return self._with(losses, self.loss + losses)
 
     def follow(self, losses: Array, rate: float) -> Self:
-        """L_k <- (1 - τ) L_k + τ loss (line 10 of Algorithm 2). losses: [K]"""
+        """L_k <- (1 - τ) L_k + τ loss (line 9 of Algorithm 2). losses: [K]"""
         return self._with(losses, (1.0 - rate) * self.loss + rate * losses)
 
     def _with(self, losses: Array, cumulated: Array) -> Self:

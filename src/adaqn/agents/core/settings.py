@@ -46,6 +46,9 @@ class Settings:
     batch_size: int = setting(64, "transitions per update", at_least(1))
     train_freq: int = setting(1, "steps between updates", at_least(1))
     n_steps: int = setting(1, "length of n-step returns", at_least(1))
+    normalize_observations: bool = setting(
+        False, "normalize vector observations by their running mean and variance", flag
+    )
 
     def __post_init__(self) -> None:
         for item in dataclasses.fields(self):

@@ -70,7 +70,7 @@ class DQNAgent(ValueAgent[DQNPrograms]):
         return fused_programs(ensemble, self.rules, self.row_layout)
 
     def plan(self, state: State, clock: Clock, ended: np.ndarray) -> tuple[Operation, ...]:
-        """An update every G steps, a target update every T steps (lines 6 and 12), once learning has started."""
+        """An update every G steps, a target update every T steps (lines 6 and 13), once learning has started."""
         del ended
         s = self.settings
         begun = max(clock.settled, clock.replay_start + s.learning_starts)

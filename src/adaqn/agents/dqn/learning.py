@@ -66,7 +66,7 @@ def mix(values: Array, usable: Array, selected: Selection, size: int) -> tuple[A
 
 
 def update(ensemble: Ensemble, rules: DQNRules, state: ValueState, batch: Batch[Array]) -> ValueState:
-    """One gradient step of every member towards the shared target (lines 7 to 11).
+    """One gradient step of every member towards the shared target (lines 7 to 12).
 
     If the target is unusable, no member learns until the next target update chooses another.
     """
@@ -136,7 +136,7 @@ class TargetChoice(NamedTuple):
 def select_target(
     rules: DQNRules, record: MemberRecord, finite: Array, candidates: Array, uniforms: Array
 ) -> tuple[MemberRecord, Selection, TargetChoice]:
-    """ψ <- argmin L_k among the candidates, or another rule's choice, and L_k <- 0 (line 13). [K] each"""
+    """ψ <- argmin L_k among the candidates, or another rule's choice, and L_k <- 0 (line 14). [K] each"""
     before = record.mark_diverged(~finite)
     rule = target_rule(rules.selection, rules.temperature)
     chosen, selected = before.select(rule, uniforms, candidates, 1)
@@ -147,7 +147,7 @@ def select_target(
 def update_target(
     ensemble: Ensemble, rules: DQNRules, state: ValueState, uniforms: Array, candidates: Array
 ) -> tuple[ValueState, TargetChoice]:
-    """Choose the target member among the candidates [K], and target <- θ^ψ (lines 13 and 14)."""
+    """Choose the target member among the candidates [K], and target <- θ^ψ (lines 14 and 15)."""
     parameters = ensemble.parameters(state.ensemble)
     finite = ensemble.finite(parameters)
     record, selected, facts = select_target(rules, state.record, finite, candidates, uniforms)

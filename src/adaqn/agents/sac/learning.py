@@ -79,7 +79,7 @@ def start(program: SACProgram, members: tuple[Hyperparameters, ...], discounts: 
 
 
 def update_critics(program: SACProgram, state: SACState, batch: Batch[Array], draws: Draws) -> SACState:
-    """One gradient step of every critic towards the shared target, then the choice of the pair (lines 5 to 13)."""
+    """One gradient step of every critic towards the shared target, then the choice of the pair (lines 5 to 12)."""
     ensemble, actor, settings = program
     outputs = actor.apply(actor.unravel(state.actor.parameters), batch.next_observation)
     following = squashed_gaussian.sample(outputs, jnp.asarray(draws.next_noise))
@@ -102,7 +102,7 @@ def update_critics(program: SACProgram, state: SACState, batch: Batch[Array], dr
 def update_actor(
     program: SACProgram, state: SACState, observation: Array, draws: Draws, epsilon: Array | np.ndarray
 ) -> SACState:
-    """One gradient step of the actor against a behaviour pair drawn with ε_b, and of α (lines 15, 16)."""
+    """One gradient step of the actor against a behaviour pair drawn with ε_b, and of α (lines 13, 14)."""
     ensemble, actor, settings = program
     record = state.record
     pair = behaviour_pair(program, state, draws.behaviour, epsilon)

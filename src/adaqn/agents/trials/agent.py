@@ -53,7 +53,7 @@ class TrialAgent:
 
     def _agent_with(self, hyperparameters: Hyperparameters) -> Agent[Any]:
         members = (hyperparameters,) * (self.base.copies or 1)
-        return self.base.make(settings_of_one_trial(self.settings, self.base), Population(members), *self._spaces)
+        return self.base.agent(settings_of_one_trial(self.settings, self.base), Population(members), *self._spaces)
 
     @property
     def parameter_bytes(self) -> int:

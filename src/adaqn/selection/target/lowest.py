@@ -1,4 +1,4 @@
-"""AdaQN: the members with the smallest cumulated losses (line 13 of Algorithm 1, Equation 4)."""
+"""AdaQN: the members with the smallest cumulated losses (line 14 of Algorithm 1, Equation 4)."""
 
 from __future__ import annotations
 
