@@ -5,7 +5,7 @@ BENCH := .venv-bench
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-thorough test-all check format bench versus clean
+.PHONY: help install demo test test-thorough test-all check wheel format bench versus clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -31,6 +31,9 @@ check: $(VENV)/.installed ## run CI's checks: format, lint, types, layers, tests
 	$(BIN)/pyright
 	$(BIN)/lint-imports
 	$(MAKE) test
+
+wheel: ## build the wheel, and try it in an empty environment with its core dependencies alone
+	$(PYTHON) .ci/wheel.py
 
 format: $(VENV)/.installed ## format the code and apply ruff's automatic fixes
 	$(BIN)/ruff format .

@@ -6,6 +6,7 @@ Libraries are imported on construction, so that a process loads only the one it 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -14,6 +15,8 @@ import gymnasium as gym
 Library = Literal["sb3", "sbx", "adaqn"]
 Layers = tuple[int, ...]
 Convolutions = tuple[tuple[int, int, int], ...]  # channels, kernel and stride of each
+
+GENERATION = 1_000  # steps between generations in a space: short, so that a measurement contains several
 
 # Import time is measured up to the algorithm's class, not just the package: ours imports nothing heavy until a class
 # is accessed.
@@ -71,6 +74,8 @@ class Contender:
     library: Library
     members: tuple[Layers, ...]  # hidden layers of every critic; peers have one for DQN, two equal ones for SAC and TD3
     preset: str | None = None  # adaqn's preset, if members differ in more than their layers
+    n_envs: int = 1  # adaqn's environments that are stepped in parallel
+    space: str | None = None  # adaqn's search space; then only the number of `members` counts
 
 
 class Learner(Protocol):
@@ -88,14 +93,21 @@ def algorithm(library: Library, settings: Settings) -> str:
     return f"Ada{name}" if library == "adaqn" else name
 
 
-def build(contender: Contender, env: gym.Env[Any, Any], settings: Settings, steps: int, seed: int) -> Learner:
-    """Create the contender, ready to learn for `steps` steps."""
+def build(
+    contender: Contender,
+    make_env: Callable[[], gym.Env[Any, Any]],
+    settings: Settings,
+    steps: int,
+    seed: int,
+    one_thread: bool = True,
+) -> Learner:
+    """Create the contender, ready to learn for `steps` steps; without `one_thread`, each library uses its default."""
     if contender.library == "adaqn":
-        return _adaqn(contender, env, settings, seed)
-    return _peer(contender, env, settings, steps, seed)
+        return _adaqn(contender, make_env, settings, seed)
+    return _peer(contender, make_env(), settings, steps, seed, one_thread)
 
 
-def _adaqn(contender: Contender, env: gym.Env[Any, Any], settings: Settings, seed: int) -> Learner:
+def _adaqn(contender: Contender, make_env: Callable[[], gym.Env[Any, Any]], settings: Settings, seed: int) -> Learner:
     import adaqn
 
     shared = dataclasses.asdict(settings)
@@ -115,16 +127,24 @@ def _adaqn(contender: Contender, env: gym.Env[Any, Any], settings: Settings, see
         from adaqn.runs.config import read_config
 
         members = adaqn.grid(**read_config(contender.preset)["grid"])
-    return getattr(adaqn, algorithm("adaqn", settings))(env, members=members, seed=seed, **shared)
+    if contender.space is not None:
+        members = None
+        shared |= {"space": contender.space, "population": len(contender.members), "generation_interval": GENERATION}
+    env: Any = make_env() if contender.n_envs == 1 else make_env
+    make = getattr(adaqn, algorithm("adaqn", settings))
+    # As on the command line: the number of threads is fitted to the update, unless the process was given one.
+    return make(env, members=members, seed=seed, n_envs=contender.n_envs, threads="auto", **shared)
 
 
-def _peer(contender: Contender, env: gym.Env[Any, Any], settings: Settings, steps: int, seed: int) -> Learner:
+def _peer(
+    contender: Contender, env: gym.Env[Any, Any], settings: Settings, steps: int, seed: int, one_thread: bool
+) -> Learner:
     import importlib
 
     import torch  # pyright: ignore[reportMissingImports]
 
-    # SBX samples its batches through torch too.
-    torch.set_num_threads(1)
+    if one_thread:
+        torch.set_num_threads(1)  # SBX samples its batches through torch too
     shared = dataclasses.asdict(settings)
     hidden, policy = list(contender.members[0]), "MlpPolicy"
     if isinstance(settings, SACSettings | TD3Settings):

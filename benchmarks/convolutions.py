@@ -25,7 +25,7 @@ def main() -> None:
     parser.add_argument("--core", type=int, default=0)
     given = parser.parse_args()
     os.sched_setaffinity(0, {given.core})
-    os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+    os.environ["PJRT_NPROC"] = "1"
     updates = {"adaqn": ours(given.members), "torch": torchs()}
     times: dict[str, list[float]] = {name: [] for name in updates}
     for update in updates.values():

@@ -1,4 +1,4 @@
-"""A separate process on one core with one thread, in which every measurement runs."""
+"""Separate processes in which every measurement runs: on one core with one thread, or free, as a user starts them."""
 
 from __future__ import annotations
 
@@ -8,17 +8,24 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Literal, get_args
 
 ROOT = Path(__file__).resolve().parent.parent
 
+Placement = Literal["free", "pinned"]  # all cores and the library's own threads, or one core and one thread
+PLACEMENTS: tuple[Placement, ...] = get_args(Placement)
+
+_NO_DEVICES = {
+    "JAX_PLATFORMS": "cpu",
+    "SDL_VIDEODRIVER": "dummy",
+    "PYGAME_HIDE_SUPPORT_PROMPT": "1",
+}
 ONE_THREAD = {
+    **_NO_DEVICES,
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
-    "JAX_PLATFORMS": "cpu",
-    "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
-    "SDL_VIDEODRIVER": "dummy",
-    "PYGAME_HIDE_SUPPORT_PROMPT": "1",
+    "PJRT_NPROC": "1",  # of XLA; its flags for that have no effect
 }
 
 
@@ -36,17 +43,25 @@ def pin(core: int) -> None:
 
 
 def run_module(
-    module: str, arguments: Sequence[str], environ: Mapping[str, str] | None = None
+    module: str,
+    arguments: Sequence[str],
+    environ: Mapping[str, str] | None = None,
+    placement: Placement = "pinned",
 ) -> subprocess.CompletedProcess[str]:
-    """Run `python -m module` with one thread for every library; its stderr is ours."""
+    """Run `python -m module`, by default with one thread for every library; its stderr is ours.
+
+    The module itself chooses its core.
+    """
     # JAX's own cache would make every start warm.
     inherited = {name: value for name, value in os.environ.items() if name != "JAX_COMPILATION_CACHE_DIR"}
-    found = {"PYTHONPATH": str(ROOT)}
+    threads = ONE_THREAD if placement == "pinned" else _NO_DEVICES
+    # The sources beside these benchmarks, whatever is installed.
+    found = {"PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "src")))}
     with tempfile.TemporaryDirectory() as elsewhere:  # MuJoCo writes a log file to the working directory
         return subprocess.run(
             [sys.executable, "-m", module, *arguments],
             cwd=elsewhere,
-            env={**inherited, **ONE_THREAD, **found, **(environ or {})},
+            env={**inherited, **threads, **found, **(environ or {})},
             stdout=subprocess.PIPE,
             text=True,
             check=True,

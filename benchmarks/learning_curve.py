@@ -59,7 +59,7 @@ def write_curve(path: Path, curve: Curve) -> None:
 def train(duel: Duel, side: Side, seed: int, steps: int) -> Curve:
     """Train one side from start to end."""
     env = EpisodeLog(gym.make(duel.environment))
-    learner: Any = build(duel.contender(side), env, duel.settings, steps, seed)
+    learner: Any = build(duel.contender(side), lambda: env, duel.settings, steps, seed)
     if side == "sb3" and isinstance(duel.settings, DQNSettings):
         _explore_by_schedule(learner)
     learner.learn(steps)

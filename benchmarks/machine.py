@@ -16,6 +16,7 @@ _PACKAGES = (
     "mujoco",
     "numpy",
     "optax",
+    "optuna",
     "sbx-rl",
     "stable-baselines3",
     "torch",

@@ -26,7 +26,7 @@ class Rate:
     """Speed and memory of a contender once everything is compiled."""
 
     steps_per_second: float
-    cpu_share: float  # below 1 if other processes used the core meanwhile
+    cpu_share: float  # cores in use; below 1 for a pinned process if other processes used its core meanwhile
     peak_rss_mb: float
 
 
@@ -39,16 +39,17 @@ class Latency:
     first_update_seconds: float  # from the call of learn() to the end of the first update
 
 
-def measure_rate(task: Task, contender: Contender, warmup: int, steps: int) -> Rate:
+def measure_rate(task: Task, contender: Contender, warmup: int, steps: int, one_thread: bool) -> Rate:
     """Steps per second over `steps` steps, after `warmup` steps during which learning starts."""
-    total = warmup + steps + 1
-    env = task.make()
-    watch = Stopwatch(env, warmup, warmup + steps)
-    build(contender, env, task.settings, total, seed=0).learn(total)
+    n = contender.n_envs  # environments step together
+    warmup, steps = -(-warmup // n) * n, -(-steps // n) * n
+    total = warmup + steps + n
+    watch = Stopwatch(warmup, warmup + steps)
+    build(contender, lambda: watch.watch(task.make()), task.settings, total, 0, one_thread).learn(total)
     return _rate(steps, watch.after(warmup), watch.after(warmup + steps))
 
 
-def measure_latency(task: Task, contender: Contender) -> Latency:
+def measure_latency(task: Task, contender: Contender, one_thread: bool) -> Latency:
     """The time to the first update, which happens as soon as the buffer holds a batch."""
     settings = dataclasses.replace(task.settings, learning_starts=task.settings.batch_size)
     # By this step every library has made an update: they differ in whether the step at which learning starts is itself
@@ -56,13 +57,13 @@ def measure_latency(task: Task, contender: Contender) -> Latency:
     first = settings.learning_starts + settings.train_freq + 1
     # The peers take the exploration as a fraction of the run, which cannot exceed 1.
     steps = settings.exploration_steps if isinstance(settings, DQNSettings) else first
-    env = task.make()
-    watch = Stopwatch(env, first)
+    watch = Stopwatch(first)
+    env = watch.watch(task.make())
 
     begin = time.perf_counter()
     getattr(importlib.import_module(MODULES[contender.library]), algorithm(contender.library, settings))
     imported = time.perf_counter()
-    learner = build(contender, env, settings, steps, seed=0)
+    learner = build(contender, lambda: env, settings, steps, 0, one_thread)
     constructed = time.perf_counter()
     learner.learn(first + 1)
     return Latency(imported - begin, constructed - imported, watch.after(first).wall - constructed)
@@ -99,18 +100,20 @@ def main() -> None:
     parser.add_argument("quantity", choices=get_args(Quantity))
     parser.add_argument("--task", choices=TASKS, required=True)
     parser.add_argument("--contender")
-    parser.add_argument("--core", type=int, required=True)
+    parser.add_argument("--core", type=int, help="stay on this core with one thread (default: free)")
     parser.add_argument("--warmup", type=int, default=0)
     parser.add_argument("--steps", type=int, default=0)
     given = parser.parse_args()
-    pin(given.core)
+    one_thread = given.core is not None
+    if one_thread:
+        pin(given.core)
     task = TASKS[given.task]
     if given.quantity == "environment":
         found: Rate | Latency = measure_environment(task, given.steps)
     elif given.quantity == "rate":
-        found = measure_rate(task, task.contender(given.contender), given.warmup, given.steps)
+        found = measure_rate(task, task.contender(given.contender), given.warmup, given.steps, one_thread)
     else:
-        found = measure_latency(task, task.contender(given.contender))
+        found = measure_latency(task, task.contender(given.contender), one_thread)
     print(json.dumps(dataclasses.asdict(found)))
 
 

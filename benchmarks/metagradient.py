@@ -47,7 +47,8 @@ def build(method: str, env: gym.Env[Any, Any], task: Task) -> Learner:
 def milliseconds_per_step(method: str, task: Task, warmup: int, steps: int) -> float:
     """Measured over `steps` steps, after `warmup` steps during which learning starts."""
     env = task.make()
-    watch = Stopwatch(env, warmup, warmup + steps)
+    watch = Stopwatch(warmup, warmup + steps)
+    watch.watch(env)
     build(method, env, task).learn(warmup + steps + 1)
     return 1e3 * (watch.after(warmup + steps).wall - watch.after(warmup).wall) / steps
 

@@ -40,13 +40,13 @@ def main() -> None:
     pin(given.core)
     os.environ.update(ONE_THREAD)  # before JAX is imported
     if given.kernels:
-        os.environ["XLA_FLAGS"] += " --xla_cpu_enable_xprof_traceme=true"
+        os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_enable_xprof_traceme=true"
     task: Task = given.chosen
     contender: Contender = given.profiled
     with tempfile.TemporaryDirectory() as elsewhere, contextlib.chdir(elsewhere):  # MuJoCo writes a log file
         env = task.make()
     work = update_flops(task.settings, contender, env)
-    model: Any = build(contender, env, task.settings, task.warmup + given.steps, seed=0)
+    model: Any = build(contender, lambda: env, task.settings, task.warmup + given.steps, seed=0)
     limit = product_rate()  # only after adaqn has configured JAX
     model.learn(task.warmup)
     times = watch(model.trainer)

@@ -25,19 +25,28 @@ class Moment(NamedTuple):
 
 
 class Stopwatch:
-    """Records the time just before chosen steps of an environment.
+    """Records the time just before chosen steps of the environments that it watches.
 
     When step n + 1 is about to be taken, its action is known, so every update before it is complete, even in a library
-    that computes asynchronously.
+    that computes asynchronously. With several environments in parallel this holds for multiples of their number.
     """
 
-    def __init__(self, env: gym.Env[Any, Any], *steps: int) -> None:
+    def __init__(self, *steps: int) -> None:
         self.taken = 0
         self._awaited = frozenset(steps)
         self._reached: dict[int, Moment] = {}
-        self._step = env.step
+
+    def watch(self, env: gym.Env[Any, Any]) -> gym.Env[Any, Any]:
+        """Count the steps of this environment too."""
+        step = env.step
+
+        def noted_step(action: Any) -> Any:
+            self._note()
+            return step(action)
+
         # Not a wrapper: ours stores single frames only for environments whose wrappers it recognizes.
-        env.step = self._noted_step
+        env.step = noted_step
+        return env
 
     def after(self, step: int) -> Moment:
         """The time at which this many steps, and all updates due by then, were complete."""
@@ -45,8 +54,7 @@ class Stopwatch:
             raise LookupError(f"step {step} was not followed by another: {self.taken} steps were taken")
         return self._reached[step]
 
-    def _noted_step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+    def _note(self) -> None:
         if self.taken in self._awaited:
             self._reached[self.taken] = Moment.now()
         self.taken += 1
-        return self._step(action)

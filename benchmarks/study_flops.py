@@ -18,6 +18,7 @@ import numpy as np
 
 from adaqn.agents.registry import algorithm
 from adaqn.hyperparameters import Hyperparameters
+from adaqn.networks.layers import with_arrays
 from adaqn.networks.network import Network
 from adaqn.replay.making import make_replay
 from adaqn.runs.config import RunConfig
@@ -43,7 +44,7 @@ def layers(member: Hyperparameters, shape: tuple[int, ...], outputs: int) -> flo
     """The products of a member's network."""
     network = Network(member.architecture, shape, outputs)
     found: list[flops.Layer] = []
-    kernels = network.structured_shapes[::2]
+    kernels = [layer.shapes[0] for layer in with_arrays(network.layers) if layer.kind != "layer_norm"]
     for index, (*inputs, units) in enumerate(kernels):
         positions = 1
         if index < len(network.architecture.convolutions):

@@ -9,6 +9,7 @@ from itertools import pairwise
 from statistics import median
 
 from benchmarks.contenders import Contender, Layers
+from benchmarks.isolation import Placement
 
 BUSY = 0.95  # share of the core below which a measurement is dominated by other processes
 
@@ -22,12 +23,15 @@ class RateRow:
 
     name: str
     members: tuple[Layers, ...]
-    steps_per_second: float
+    n_envs: int
+    space: str | None
+    steps_per_second: float  # median of the rounds
     rounds: tuple[float, ...]  # steps per second in each
     ratio_to_sb3: float | None  # median of the rounds' ratios; None if that peer was not measured
     ratio_to_sbx: float | None
+    cpu_ms_per_step: float  # processor time of all threads
     peak_rss_mb: float
-    lowest_cpu_share: float  # over the rounds; well below 1 if other processes used the core
+    lowest_cpu_share: float  # over the rounds; well below 1 for a pinned process if others used the core
 
 
 @dataclass(frozen=True)
@@ -42,39 +46,39 @@ class LatencyRow:
 
 
 @dataclass(frozen=True)
-class Summary:
-    """All reported numbers."""
+class RateTable:
+    """All numbers measured in one placement."""
 
-    environment_steps_per_second: float
     rates: tuple[RateRow, ...]
     base_members: int
     further_member_share: dict[str, float]  # cost of the K-th equal member, as a share of the step with `base_members`
-    latencies: tuple[LatencyRow, ...]
 
 
-def summarise(
-    contenders: Sequence[Contender],
-    rates: RateRounds,
-    latencies: LatencyRounds,
-    environment: Sequence[float],
-    base: int = 1,
-) -> Summary:
+def rate_table(contenders: Sequence[Contender], rates: RateRounds, base: int = 1) -> RateTable:
     """The medians over the rounds; `base` is the number of equal members that further ones are compared with."""
     speeds = {name: [found["steps_per_second"] for found in rounds] for name, rounds in rates.items()}
     rows = tuple(
         RateRow(
             contender.name,
             contender.members,
+            contender.n_envs,
+            contender.space,
             median(speeds[contender.name]),
             tuple(speeds[contender.name]),
             _ratio(speeds[contender.name], speeds.get("sb3")),
             _ratio(speeds[contender.name], speeds.get("sbx")),
-            _median_of(rates[contender.name], "peak_rss_mb"),
+            median(1e3 * found["cpu_share"] / found["steps_per_second"] for found in rates[contender.name]),
+            median(found["peak_rss_mb"] for found in rates[contender.name]),
             min(found["cpu_share"] for found in rates[contender.name]),
         )
         for contender in contenders
     )
-    waits = tuple(
+    return RateTable(rows, base, further_member_share(speeds, base))
+
+
+def latency_rows(latencies: LatencyRounds) -> tuple[LatencyRow, ...]:
+    """The medians over the rounds."""
+    return tuple(
         LatencyRow(
             name,
             _median_of([*cold, *warm], "import_seconds"),
@@ -84,7 +88,6 @@ def summarise(
         )
         for name, (cold, warm) in latencies.items()
     )
-    return Summary(median(environment), rows, base, further_member_share(speeds, base), waits)
 
 
 def further_member_share(speeds: dict[str, list[float]], base: int) -> dict[str, float]:
@@ -105,27 +108,52 @@ def further_member_share(speeds: dict[str, list[float]], base: int) -> dict[str,
     return shares
 
 
-def print_tables(summary: Summary) -> None:
-    """Print the summary as tables."""
-    print(f"\n{'':<14}{'members':<34}{'steps/s':>9}{'x SB3':>8}{'x SBX':>8}{'peak MB':>9}")
-    print(f"{'environment':<48}{summary.environment_steps_per_second:>9.0f}")
-    for row in summary.rates:
-        ratios = "".join(f"{'' if r is None else f'{r:.2f}':>8}" for r in (row.ratio_to_sb3, row.ratio_to_sbx))
-        print(f"{row.name:<14}{_members(row.members):<34}{row.steps_per_second:>9.0f}{ratios}{row.peak_rss_mb:>9.0f}")
-    busy = [row.name for row in summary.rates if row.lowest_cpu_share < BUSY]
-    if busy:
-        print(f"other processes used the same core while {', '.join(busy)} ran: do not rely on these numbers")
-    if summary.further_member_share:
-        print(f"\ncost of a further equal member, as a share of the step with {summary.base_members}:")
-        for count, share in summary.further_member_share.items():
-            print(f"  member {count}: {share:6.1%}")
-    if summary.latencies:
-        print(f"\n{'seconds':<14}{'import':>9}{'construct':>11}{'first update: cold':>20}{'warm':>8}")
-    for wait in summary.latencies:
-        print(
-            f"{wait.name:<14}{wait.import_seconds:>9.2f}{wait.construct_seconds:>11.2f}"
-            f"{wait.cold_first_update_seconds:>20.2f}{wait.warm_first_update_seconds:>8.2f}"
+def rate_lines(table: RateTable, placement: Placement) -> list[str]:
+    """A table in Markdown: medians, the lowest and the highest round, and what it took."""
+    lines = [
+        f"| {placement} | members | steps/s | rounds | × SB3 | × SBX | CPU ms/step | peak MB |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for row in table.rates:
+        spread = f"{_short(min(row.rounds))} to {_short(max(row.rounds))}"
+        ratios = ["" if ratio is None else f"{ratio:.2f}" for ratio in (row.ratio_to_sb3, row.ratio_to_sbx)]
+        cells = (
+            row.name,
+            members_label(row),
+            _short(row.steps_per_second),
+            spread,
+            *ratios,
+            f"{row.cpu_ms_per_step:.2f}",
+            f"{row.peak_rss_mb:.0f}",
         )
+        lines.append(f"| {' | '.join(cells)} |")
+    if placement == "pinned" and (busy := [row.name for row in table.rates if row.lowest_cpu_share < BUSY]):
+        lines += ["", f"Other processes used the same core while {', '.join(busy)} ran: do not rely on these rows."]
+    if table.further_member_share:
+        shares = ", ".join(f"{count}: {share:.0%}" for count, share in table.further_member_share.items())
+        lines += ["", f"Cost of a further equal member, as a share of the step with {table.base_members}: {shares}."]
+    return lines
+
+
+def latency_lines(rows: Sequence[LatencyRow]) -> list[str]:
+    """A table in Markdown of the seconds that a user waits for the first update."""
+    lines = [
+        "| seconds | import | construct | first update, cold | first update, warm |",
+        "|---|---|---|---|---|",
+    ]
+    for row in rows:
+        values = (
+            row.import_seconds,
+            row.construct_seconds,
+            row.cold_first_update_seconds,
+            row.warm_first_update_seconds,
+        )
+        lines.append(f"| {row.name} | {' | '.join(f'{value:.2f}' for value in values)} |")
+    return lines
+
+
+def _short(speed: float) -> str:
+    return f"{speed:.0f}" if speed >= 100 else f"{speed:.1f}"
 
 
 def _ratio(speeds: Sequence[float], reference: Sequence[float] | None) -> float | None:
@@ -138,8 +166,11 @@ def _median_of(rounds: Iterable[dict[str, float]], key: str) -> float:
     return median(found[key] for found in rounds)
 
 
-def _members(members: tuple[Layers, ...]) -> str:
-    counts = Counter("x".join(map(str, layers)) for layers in members)
-    if len(members) > 1 and len(counts) == len(members):
-        return " ".join(counts)
-    return ", ".join(f"{count} of {name}" for name, count in counts.items())
+def members_label(row: RateRow) -> str:
+    """The members of a contender in few words."""
+    if row.space is not None:
+        return f"{len(row.members)} in the space {row.space}"
+    counts = Counter("x".join(map(str, layers)) for layers in row.members)
+    different = len(row.members) > 1 and len(counts) == len(row.members)
+    label = " ".join(counts) if different else ", ".join(f"{count} of {name}" for name, count in counts.items())
+    return label if row.n_envs == 1 else f"{label}, {row.n_envs} environments"

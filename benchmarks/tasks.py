@@ -48,6 +48,8 @@ def equal(layers: Layers, *counts: int) -> tuple[Contender, ...]:
     return tuple(Contender(f"adaqn-k{count}", "adaqn", (layers,) * count) for count in counts)
 
 
+PAPER: tuple[Layers, ...] = ((25, 25), (50, 50), (100, 100), (200, 200))
+
 LUNAR_LANDER = Task(
     name="lunar-lander",
     environment="LunarLander-v3",
@@ -61,13 +63,15 @@ LUNAR_LANDER = Task(
     ),
     contenders=(
         *peers((200, 200), 1),
-        *equal((200, 200), 1, 2, 3, 4, 5),
-        Contender("adaqn-paper", "adaqn", ((25, 25), (50, 50), (100, 100), (200, 200))),
+        *equal((200, 200), 1, 2, 4, 8, 16),
+        Contender("adaqn-paper", "adaqn", PAPER),
+        *(Contender(f"adaqn-paper-n{count}", "adaqn", PAPER, n_envs=count) for count in (4, 16)),
+        Contender("adaqn-space", "adaqn", ((200, 200),) * 5, space="vectors"),
     ),
     base=1,
     timed_first=("sb3", "sbx", "adaqn-k1", "adaqn-paper"),
-    warmup=2_000,
-    steps=4_000,
+    warmup=1_500,
+    steps=2_000,
     environment_steps=20_000,
 )
 
@@ -78,13 +82,13 @@ HALF_CHEETAH = Task(
     settings=SACSettings(learning_rate=1e-3, batch_size=256, buffer_size=1_000_000, learning_starts=100),
     contenders=(
         *peers((256, 256), 2),
-        *equal((256, 256), 2, 3, 4, 5),
+        *equal((256, 256), 2, 4, 8),
         Contender("adaqn-paper", "adaqn", ((256, 256),) * 8 + ((512, 512),) * 8, preset="mujoco"),
     ),
     base=2,
     timed_first=("sb3", "sbx", "adaqn-k2", "adaqn-paper"),
-    warmup=300,
-    steps=600,
+    warmup=200,
+    steps=400,
     environment_steps=20_000,
 )
 
@@ -103,11 +107,11 @@ PONG = Task(
         exploration_steps=200,
         convolutions=((32, 8, 4), (64, 4, 2), (64, 3, 1)),
     ),
-    contenders=(Contender("sb3", "sb3", ((512,),)), *equal((512,), 1, 3, 5)),
+    contenders=(Contender("sb3", "sb3", ((512,),)), *equal((512,), 1, 3)),
     base=1,
-    timed_first=("sb3", "adaqn-k1", "adaqn-k5"),
-    warmup=400,
-    steps=400,
+    timed_first=("sb3", "adaqn-k1"),
+    warmup=304,
+    steps=200,
     environment_steps=4_000,
 )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import math
 from pathlib import Path
 
@@ -13,7 +15,7 @@ from adaqn.hyperparameters import Convolution, Hyperparameters
 from adaqn.runs.config import read_config
 from adaqn.studies.definition import read_study
 from adaqn.studies.study import RunKey
-from benchmarks import comparison, flops, metagradient, study_flops, summary
+from benchmarks import comparison, flops, metagradient, page, study_flops, summary
 from benchmarks.contenders import Contender, DQNSettings, algorithm
 from benchmarks.duels import DUELS, Duel
 from benchmarks.learning_curve import Curve, Episode, EpisodeLog, read_curve, write_curve
@@ -98,22 +100,22 @@ def test_both_sides_of_a_duel_have_the_same_critics(duel: Duel) -> None:
     assert duel.label("ours") == f"adaqn {duel.algorithm}" == f"adaqn {algorithm(peer.library, duel.settings)}"
 
 
-def rounds(*speeds: float) -> list[dict[str, float]]:
-    return [{"steps_per_second": speed, "cpu_share": 1 / speed, "peak_rss_mb": 10 * speed} for speed in speeds]
+def rounds(*speeds: float, cpu_share: float = 1.0) -> list[dict[str, float]]:
+    return [{"steps_per_second": speed, "cpu_share": cpu_share, "peak_rss_mb": 10 * speed} for speed in speeds]
 
 
 def test_ratios_compare_within_a_round() -> None:
     contenders = [Contender("sb3", "sb3", ((8,),)), Contender("adaqn-k1", "adaqn", ((8,),))]
     # The machine slows down fourfold; the ratios are 2, 3 and 2, but that of the medians is 3.
-    found = summary.summarise(
-        contenders, {"sb3": rounds(8.0, 4.0, 2.0), "adaqn-k1": rounds(16.0, 12.0, 4.0)}, {}, [5.0, 7.0, 6.0]
+    found = summary.rate_table(
+        contenders, {"sb3": rounds(8.0, 4.0, 2.0), "adaqn-k1": rounds(16.0, 12.0, 4.0, cpu_share=1.5)}
     )
     assert [row.ratio_to_sb3 for row in found.rates] == [1.0, 2.0]
     assert [row.ratio_to_sbx for row in found.rates] == [None, None]
     assert [row.steps_per_second for row in found.rates] == [4.0, 12.0]
     assert [row.peak_rss_mb for row in found.rates] == [40.0, 120.0]
-    assert [row.lowest_cpu_share for row in found.rates] == [1 / 8, 1 / 16]
-    assert found.environment_steps_per_second == 6.0
+    assert [row.lowest_cpu_share for row in found.rates] == [1.0, 1.5]
+    assert [row.cpu_ms_per_step for row in found.rates] == [250.0, 125.0]  # one and a half cores for 1/12 s
 
 
 def test_share_of_a_further_member_is_of_the_step_with_the_base() -> None:
@@ -124,15 +126,48 @@ def test_share_of_a_further_member_is_of_the_step_with_the_base() -> None:
     assert summary.further_member_share(speeds, base=4) == {}
 
 
-def test_members_are_counted_where_they_repeat(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_table_shows_the_spread_and_what_the_members_are() -> None:
     contenders = [
         Contender("one", "sb3", ((8,),)),
-        Contender("different", "adaqn", ((8, 8), (16,))),
+        Contender("different", "adaqn", ((8, 8), (16,)), n_envs=4),
         Contender("mixed", "adaqn", ((8,), (8,), (16,))),
+        Contender("moving", "adaqn", ((8,),) * 5, space="vectors"),
     ]
-    summary.print_tables(summary.summarise(contenders, {c.name: rounds(1.0) for c in contenders}, {}, [1.0]))
-    rows = capsys.readouterr().out.splitlines()[3:6]
-    assert [row[14:48].strip() for row in rows] == ["1 of 8", "8x8 16", "2 of 8, 1 of 16"]
+    table = summary.rate_table(contenders, {c.name: rounds(50.0, 150.0, 120.0) for c in contenders})
+    rows = [line.strip("| ").split(" | ") for line in summary.rate_lines(table, "free")[2:]]
+    assert [row[1] for row in rows] == ["1 of 8", "8x8 16, 4 environments", "2 of 8, 1 of 16", "5 in the space vectors"]
+    assert rows[0] == ["one", "1 of 8", "120", "50.0 to 150", "", "", "8.33", "1200"]
+
+
+def test_the_page_is_written_between_its_marks(tmp_path: Path) -> None:
+    table = summary.rate_table([Contender("sb3", "sb3", ((8,),))], {"sb3": rounds(100.0)})
+    wait = summary.LatencyRow("sb3", 1.0, 2.0, 8.0, 4.0)
+    record = {
+        "environment": "LunarLander-v3",
+        "machine": {"cpu": "a processor", "cores": 2},
+        "protocol": {"rounds": 1, "timed_steps": 7},
+        "environment_steps_per_second": 20_000.4,
+        "placements": {"pinned": dataclasses.asdict(table), "free": dataclasses.asdict(table)},
+        "latencies": [dataclasses.asdict(wait)],
+    }
+    (tmp_path / "throughput-lunar-lander.json").write_text(json.dumps(record))
+    file = tmp_path / "page.md"
+    file.write_text(f"Above.\n{page.BEGIN}\nof before\n{page.END}\nBelow.\n")
+    for _ in range(2):  # the same when it is written again
+        page.write_page(file, tmp_path)
+        text = file.read_text()
+        assert text.startswith("Above.\n") and text.endswith("\nBelow.\n") and "of before" not in text
+        assert "a processor, 2 cores; 1 rounds of 7 steps; the environment alone takes 20,000 steps/s." in text
+        # What a user gets comes first.
+        assert text.index("| free |") < text.index("| pinned |") < text.index("| sb3 | 1.00 | 2.00 | 8.00 | 4.00 |")
+        assert text.count("| sb3 | 1 of 8 | 100 |") == 2
+
+
+def test_the_page_in_the_documentation_is_that_of_the_results(tmp_path: Path) -> None:
+    written = tmp_path / "benchmarks.md"
+    written.write_text(page.PAGE.read_text())
+    page.write_page(written)
+    assert written.read_text() == page.PAGE.read_text()
 
 
 @pytest.mark.parametrize("task", TASKS.values(), ids=TASKS)
@@ -176,13 +211,14 @@ def test_latency_separates_cold_from_warm() -> None:
     def wait(seconds: float) -> dict[str, float]:
         return {"import_seconds": 1.0, "construct_seconds": 2.0, "first_update_seconds": seconds}
 
-    (row,) = summary.summarise([], {}, {"sbx": ([wait(9.0), wait(7.0)], [wait(3.0), wait(1.0)])}, [1.0]).latencies
+    (row,) = summary.latency_rows({"sbx": ([wait(9.0), wait(7.0)], [wait(3.0), wait(1.0)])})
     assert row == summary.LatencyRow("sbx", 1.0, 2.0, 8.0, 2.0)
 
 
 def test_stopwatch_notes_the_moment_before_the_next_step() -> None:
     with gym.make("CartPole-v1") as env:
-        watch = Stopwatch(env, 1, 3)
+        watch = Stopwatch(1, 3)
+        watch.watch(env)
         env.reset(seed=0)
         for _ in range(3):
             env.step(0)
@@ -193,12 +229,24 @@ def test_stopwatch_notes_the_moment_before_the_next_step() -> None:
         assert watch.after(3).wall > watch.after(1).wall
 
 
-def test_a_process_that_waits_for_its_core_is_noticed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_stopwatch_counts_the_steps_of_all_its_environments() -> None:
+    watch = Stopwatch(2)
+    envs = [watch.watch(gym.make("CartPole-v1")) for _ in range(2)]
+    for env in envs:
+        env.reset(seed=0)
+    for env in (*envs, envs[0]):
+        env.step(0)
+    assert watch.taken == 3
+    assert watch.after(2).wall > 0.0
+
+
+def test_a_process_that_waits_for_its_core_is_noticed() -> None:
     assert Moment(wall=14.0, cpu=3.0).cpu_share_since(Moment(wall=10.0, cpu=2.0)) == 0.25
     contenders = [Contender("sb3", "sb3", ((8,),)), Contender("sbx", "sbx", ((8,),))]
-    alone, crowded = ({"steps_per_second": 1.0, "cpu_share": share, "peak_rss_mb": 1.0} for share in (0.99, 0.6))
-    summary.print_tables(summary.summarise(contenders, {"sb3": [alone, alone], "sbx": [alone, crowded]}, {}, [1.0]))
-    assert "while sbx ran" in capsys.readouterr().out
+    crowded = [*rounds(1.0), *rounds(1.0, cpu_share=0.6)]
+    table = summary.rate_table(contenders, {"sb3": rounds(1.0, 1.0, cpu_share=0.99), "sbx": crowded})
+    assert "while sbx ran" in "\n".join(summary.rate_lines(table, "pinned"))
+    assert "ran:" not in "\n".join(summary.rate_lines(table, "free"))  # which may well wait for something
 
 
 def test_layers_of_a_member_are_counted_as_products() -> None:

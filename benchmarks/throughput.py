@@ -1,8 +1,9 @@
 """Steps per second, time to the first update and peak memory on three tasks, compared with SB3 and SBX.
 
 Contenders take turns over several rounds, because a machine's speed drifts by more than they differ: ratios are taken
-within a round, and the median over the rounds is reported. This process imports none of the libraries, because a child
-inherits its parent's peak memory as a lower bound.
+within a round, and the median over the rounds is reported. Each is measured free, as a user starts it, with all cores
+and the threads that its library chooses, and pinned to one core with one thread. This process imports none of the
+libraries, because a child inherits its parent's peak memory as a lower bound.
 """
 
 from __future__ import annotations
@@ -15,11 +16,13 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import median
 
 from benchmarks.contenders import MODULES, Contender
-from benchmarks.isolation import ROOT, cores, run_module
+from benchmarks.isolation import PLACEMENTS, Placement, cores, run_module
 from benchmarks.machine import machine, versions
-from benchmarks.summary import LatencyRounds, RateRounds, print_tables, summarise
+from benchmarks.page import RESULTS, section_lines, write_page
+from benchmarks.summary import LatencyRounds, RateRounds, latency_rows, rate_table
 from benchmarks.tasks import TASKS, Task
 
 
@@ -29,18 +32,18 @@ def main() -> None:
     chosen = {task.name: [c for c in task.contenders if c.name in given.only] for task in given.tasks}
     _require_packages([contender for contenders in chosen.values() for contender in contenders])
     for task in given.tasks:
-        measure(task, chosen[task.name], given.core, given.out)
+        measure(task, chosen[task.name], given.core, given.placement, given.out)
+    if given.out == RESULTS:
+        write_page()
 
 
-def measure(task: Task, contenders: Sequence[Contender], core: int, out: Path) -> None:
+def measure(task: Task, contenders: Sequence[Contender], core: int, placements: Sequence[Placement], out: Path) -> None:
     """Measure one task, print its tables and write its JSON file."""
     with tempfile.TemporaryDirectory() as scratch:
         bench = Bench(task, core, Path(scratch))
-        rates, environment = bench.rates(contenders)
+        rates, environment = bench.rates(contenders, placements)
         latencies = bench.latencies([contender for contender in contenders if contender.name in task.timed_first])
-    summary = summarise(contenders, rates, latencies, environment, task.base)
-    print(f"\n{task.name} ({task.environment})")
-    print_tables(summary)
+    tables = {placement: rate_table(contenders, found, task.base) for placement, found in rates.items()}
     record = {
         "task": task.name,
         "environment": task.environment,
@@ -48,11 +51,14 @@ def measure(task: Task, contenders: Sequence[Contender], core: int, out: Path) -
         "versions": versions(),
         "settings": dataclasses.asdict(task.settings),
         "protocol": {"rounds": task.rounds, "warmup_steps": task.warmup, "timed_steps": task.steps},
-        **dataclasses.asdict(summary),
+        "environment_steps_per_second": median(environment),
+        "placements": {placement: dataclasses.asdict(table) for placement, table in tables.items()},
+        "latencies": [dataclasses.asdict(row) for row in latency_rows(latencies)],
     }
     out.mkdir(parents=True, exist_ok=True)
     path = out / f"throughput-{task.name}.json"
     path.write_text(json.dumps(record, indent=2) + "\n")
+    print("\n".join(section_lines(json.loads(path.read_text()))), flush=True)
     print(f"written to {path}", flush=True)
 
 
@@ -64,20 +70,22 @@ class Bench:
     core: int
     scratch: Path  # for compilation caches
 
-    def rates(self, contenders: Sequence[Contender]) -> tuple[RateRounds, list[float]]:
-        """Speed and memory of every contender, and of the environment alone, in each round."""
+    def rates(
+        self, contenders: Sequence[Contender], placements: Sequence[Placement]
+    ) -> tuple[dict[Placement, RateRounds], list[float]]:
+        """Speed and memory of every contender in each placement, and of the environment alone, in each round."""
         task = self.task
-        found: RateRounds = {contender.name: [] for contender in contenders}
+        found: dict[Placement, RateRounds] = {p: {contender.name: [] for contender in contenders} for p in placements}
         environment: list[float] = []
         arguments = ["--warmup", str(task.warmup), "--steps", str(task.steps)]
         for number in range(task.rounds):
-            alone = self._measure("environment", "--steps", str(task.environment_steps))
+            alone = self._measure("pinned", "environment", "--steps", str(task.environment_steps))
             environment.append(alone["steps_per_second"])
-            for contender in contenders:
-                self._say(f"round {number + 1} of {task.rounds}: {contender.name}")
-                found[contender.name].append(
-                    self._measure("rate", "--contender", contender.name, *arguments, cache="rates")
-                )
+            for placement in placements:
+                for contender in contenders:
+                    self._say(f"round {number + 1} of {task.rounds}, {placement}: {contender.name}")
+                    one = self._measure(placement, "rate", "--contender", contender.name, *arguments, cache="rates")
+                    found[placement][contender.name].append(one)
         return found, environment
 
     def latencies(self, contenders: Sequence[Contender]) -> LatencyRounds:
@@ -88,13 +96,15 @@ class Bench:
                 self._say(f"latency, round {number + 1} of {self.task.rounds}: {contender.name}")
                 for measured in found[contender.name]:  # cold, then warm
                     cache = f"{contender.name}-{number}"
-                    measured.append(self._measure("latency", "--contender", contender.name, cache=cache))
+                    measured.append(self._measure("free", "latency", "--contender", contender.name, cache=cache))
         return found
 
-    def _measure(self, quantity: str, *arguments: str, cache: str = "none") -> dict[str, float]:
+    def _measure(self, placement: Placement, quantity: str, *arguments: str, cache: str = "none") -> dict[str, float]:
         environ = {"ADAQN_CACHE_DIR": str(self.scratch / cache)}
-        common = ["--task", self.task.name, "--core", str(self.core)]
-        done = run_module("benchmarks.measure", [quantity, *common, *arguments], environ)
+        common = ["--task", self.task.name]
+        if placement == "pinned":
+            common += ["--core", str(self.core)]
+        done = run_module("benchmarks.measure", [quantity, *common, *arguments], environ, placement)
         return json.loads(done.stdout.splitlines()[-1])
 
     def _say(self, what: str) -> None:
@@ -119,8 +129,11 @@ def _arguments() -> argparse.Namespace:
     ):
         usual = ", ".join(f"{getattr(task, field)} for {task.name}" for task in TASKS.values())
         parser.add_argument(option, type=int, help=f"{what} (default {usual})")
-    parser.add_argument("--core", type=int, default=cores()[-1], help="the core to measure on")
-    parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results", help="a directory for the JSON")
+    parser.add_argument(
+        "--placement", nargs="+", choices=PLACEMENTS, default=list(PLACEMENTS), help="measure only so (default both)"
+    )
+    parser.add_argument("--core", type=int, default=cores()[-1], help="the core of pinned measurements")
+    parser.add_argument("--out", type=Path, default=RESULTS, help="a directory for the JSON")
     given = parser.parse_args()
     durations = {name: getattr(given, name) for name in ("rounds", "warmup", "steps")}
     durations = {name: value for name, value in durations.items() if value is not None}

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 os.environ["JAX_PLATFORMS"] = "cpu"
+# pytest -n runs a process per core, so more threads in each would only get in each other's way.
+os.environ["PJRT_NPROC"] = "1"
 # (B,) - (B, 1) broadcasts to (B, B) silently; here it is an error.
 os.environ["JAX_NUMPY_RANK_PROMOTION"] = "raise"
 # Compiled programs are cached for the next run of the suite.
@@ -17,8 +19,6 @@ os.environ["ADAQN_CACHE_DIR"] = str(Path(__file__).resolve().parent.parent / ".p
 os.environ["SDL_VIDEODRIVER"] = "dummy"
 os.environ["MPLBACKEND"] = "Agg"
 
-# pytest -n runs a process per core, so more threads in each would only get in each other's way.
-ONE_THREAD = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
 # Most of the time of the tests went into compiling; without optimizations it takes a quarter of that. The programs are
 # the same, only their machine code is slower. Processes that are killed and resumed, and all tests of `make test-all`,
 # run the code that users run.
@@ -31,8 +31,7 @@ QUICKLY_COMPILED = (
 def pytest_configure(config: pytest.Config) -> None:
     """Choose how programs are compiled, here and in the processes that tests start."""
     quickly = config.getoption("markexpr") in ("not slow and not thorough", "thorough")
-    # XLA reads no further than to a word without dashes.
-    os.environ["XLA_FLAGS"] = f"{QUICKLY_COMPILED} {ONE_THREAD}" if quickly else ONE_THREAD
+    os.environ["XLA_FLAGS"] = QUICKLY_COMPILED if quickly else ""
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from jax import Array
 
-from adaqn.ensemble import Ensemble, EnsembleState, GroupState
+from adaqn.ensemble import Ensemble, EnsembleState, GroupState, fresh_members
 from adaqn.errors import UserError
 from adaqn.hyperparameters import Convolution, Hyperparameters, grid
 from adaqn.networks.network import Network
@@ -265,3 +265,28 @@ def raw_bytes(tree: Any) -> list[bytes]:
         return jax.random.key_data(leaf) if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) else leaf
 
     return [np.asarray(data(leaf)).tobytes() for leaf in jax.tree.leaves(tree)]
+
+
+def test_every_member_has_its_own_limit_of_the_gradient() -> None:
+    base = A.replace(optimizer="sgd", learning_rate=1.0, max_grad_norm=1e9)
+    members = [base, base.replace(max_grad_norm=1e-3), A.replace(optimizer="sgd", learning_rate=1.0)]
+    ensemble = Ensemble.of(members, SHAPE, ACTIONS)
+    assert ensemble.groups == ((0, 1), (2,))
+    weights = np.random.default_rng(0).standard_normal(ensemble.network(0).size).astype(np.float32)
+
+    def with_weights(members: Sequence[Hyperparameters]) -> EnsembleState:
+        keys = np.zeros((1, 2), np.uint32)
+        each = [fresh_members(ensemble.network(k), [m], weights[None], keys) for k, m in enumerate(members)]
+        return ensemble.join(each)
+
+    observations = jnp.asarray(np.random.default_rng(1).standard_normal((6, *SHAPE), np.float32))
+    step = jax.jit(lambda state: ensemble.update(state, observations, jnp.ones((3, 6)), lambda q: q[:, 0])[0])
+    after = ensemble.parameters(step(with_weights(members)))
+    loose, tight, free = (np.asarray(ensemble.member(after, k)) - weights for k in range(3))
+    np.testing.assert_allclose(loose, free, rtol=1e-4, atol=1e-7)
+    assert np.linalg.norm(free) > 0.01
+    assert np.linalg.norm(tight) == pytest.approx(1e-3, rel=1e-3)
+    np.testing.assert_allclose(tight / 1e-3, free / np.linalg.norm(free), atol=1e-3)
+    # Another limit is another number in the same program.
+    step(with_weights([base.replace(max_grad_norm=0.5), base, members[2]]))
+    assert step._cache_size() == 1

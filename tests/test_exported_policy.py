@@ -101,6 +101,27 @@ def test_outputs_are_those_of_the_network(name: str, hidden: tuple[int, ...], tm
     np.testing.assert_array_equal(policy(observations), outputs.argmax(axis=1))
 
 
+@pytest.mark.parametrize("changes", [{"normalization": "layer"}, {"block": "residual"}], ids=["layer", "residual"])
+@pytest.mark.parametrize("convolutions", [(), ATARI_LIKE], ids=["vector", "image"])
+def test_outputs_are_those_of_a_network_with_norms_and_residual_blocks(
+    changes: dict[str, str], convolutions: tuple[Convolution, ...], tmp_path: Path
+) -> None:
+    space = spaces.Box(-np.inf, np.inf, (37, 42, 2) if convolutions else (5,))
+    member = Hyperparameters(hidden=(6, 6), convolutions=convolutions, activation="silu").replace(**changes)
+    policy, network, parameters = exported(tmp_path / "policy.npz", member, space)
+    assert policy.meta["version"] == 2
+    observations = np.random.default_rng(1).standard_normal((20, *space.shape), np.float32)
+    outputs = applied(network, parameters, observations)
+    np.testing.assert_allclose(policy.outputs(observations), outputs, rtol=2e-5, atol=5e-6)
+    assert policy.outputs(observations).dtype == np.float32
+
+
+def test_a_plain_network_is_written_for_earlier_readers_too(tmp_path: Path) -> None:
+    policy, _, _ = exported(tmp_path / "policy.npz", Hyperparameters(hidden=(6,)), spaces.Box(-1.0, 1.0, (5,)))
+    assert policy.meta["version"] == 1
+    assert "layers" not in policy.meta
+
+
 @pytest.mark.parametrize("padding", ["same", "valid"])
 @pytest.mark.parametrize("activation", ["relu", "softmax"])
 def test_outputs_are_those_of_a_network_with_convolutions(
@@ -328,8 +349,8 @@ def test_nothing_in_a_file_is_executed(name: str, dqn: AdaDQN, tmp_path: Path) -
 
 def test_a_newer_version_is_told(dqn: AdaDQN, tmp_path: Path) -> None:
     path = dqn.export(tmp_path / "policy")
-    changed(path, version=2, kind="not known yet")
-    with pytest.raises(ValueError, match=r"newer adaqn: its format has version 2, and this reader knows 1$"):
+    changed(path, version=3, kind="not known yet")
+    with pytest.raises(ValueError, match=r"newer adaqn: its format has version 3, and this reader knows 2$"):
         ExportedPolicy.load(path)
 
 

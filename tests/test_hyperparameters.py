@@ -335,3 +335,28 @@ def test_members_of_the_wrong_kind_are_told(values: Any, sentence: str) -> None:
 
 def test_a_large_seed_keeps_its_last_digit() -> None:
     assert count("seed", 2**60 + 1) == 2**60 + 1
+
+
+def test_kinds_of_layers_are_written_only_where_they_differ_from_the_default() -> None:
+    assert not {"normalization", "block"} & set(Hyperparameters().to_dict())
+    member = Hyperparameters(normalization="layer", block="residual")
+    assert (member.to_dict()["normalization"], member.to_dict()["block"]) == ("layer", "residual")
+    assert Hyperparameters.from_dict(member.to_dict()) == member
+
+
+def test_residual_blocks_of_different_widths_are_refused() -> None:
+    sentence = r"residual blocks need hidden layers of equal width, but got hidden=\(64, 32\)"
+    with pytest.raises(UserError, match=sentence):
+        Hyperparameters(hidden=(64, 32), block="residual")
+    with pytest.raises(UserError, match=r"unknown normalization 'batch' \(allowed: layer, none\)"):
+        Hyperparameters(normalization="batch")
+
+
+def test_a_limit_of_the_gradient_is_a_traced_number() -> None:
+    member = Hyperparameters(max_grad_norm="1e1")  # type: ignore[arg-type] (YAML reads it as text)
+    assert member.max_grad_norm == member.to_dict()["max_grad_norm"] == 10.0
+    assert Hyperparameters.from_dict(member.to_dict()) == member
+    assert "max_grad_norm" not in Hyperparameters().to_dict()
+    assert member.architecture == member.replace(max_grad_norm=0.5).architecture != Hyperparameters().architecture
+    with pytest.raises(UserError, match="max_grad_norm must be a finite number of at least 1e-12, but got 0"):
+        Hyperparameters(max_grad_norm=0)

@@ -93,6 +93,20 @@ def test_convolutions_scale_bytes_inside_the_graph(padding: PaddingName, activat
     assert (entry.name, entry.type, entry.shape) == ("observation", "tensor(uint8)", ["batch", 37, 42, 2])
 
 
+@pytest.mark.parametrize("changes", [{"normalization": "layer"}, {"block": "residual"}], ids=["layer", "residual"])
+@pytest.mark.parametrize("convolutions", [(), (Convolution(3, 4, 2),)], ids=["vector", "image"])
+def test_norms_and_residual_blocks(
+    changes: dict[str, str], convolutions: tuple[Convolution, ...], tmp_path: Path
+) -> None:
+    space = spaces.Box(-np.inf, np.inf, (9, 8, 2) if convolutions else (5,))
+    member = Hyperparameters(hidden=(6, 6), convolutions=convolutions, activation="silu").replace(**changes)
+    policy, file = exported(tmp_path, member, space, spaces.Discrete(3))
+    observations = np.random.default_rng(1).standard_normal((20, *space.shape), np.float32)
+    _, values = session(file).run(None, {"observation": observations})
+    assert np.ptp(values, axis=0).min() > 1e-2, "the observations must matter"
+    np.testing.assert_allclose(values, policy.outputs(observations), rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_tanh_gaussian_actions_stay_in_the_box(dtype: Any, tmp_path: Path) -> None:
     low, high = np.array([-2.0, 0.1, -1e30], dtype), np.array([3.0, 0.3, 1e38], dtype)
@@ -212,7 +226,7 @@ def test_without_the_extra_one_sentence_names_it(tmp_path: Path, monkeypatch: py
         ({"gain_0": np.ones(3)}, {}, "gain_0"),
         ({}, {"activation": "swish"}, "the activation swish"),
         ({}, {"kind": "beta"}, "the kind beta"),
-        ({}, {"version": 2}, "version 2"),
+        ({}, {"version": 3}, "version 3"),
     ],
 )
 def test_an_unknown_part_of_a_network_is_refused(arrays: Any, meta: Any, named: str) -> None:

@@ -70,7 +70,7 @@ def random_member(rng: np.random.Generator) -> Hyperparameters:
 
 
 def test_the_spaces_of_the_paper() -> None:
-    assert named_spaces() == ["images", "vectors"]
+    assert named_spaces() == ["images", "modern", "vectors"]
     assert (
         SearchSpace(
             activation=ACTIVATIONS,
@@ -436,6 +436,77 @@ def test_a_member_without_a_discount_is_not_in_a_space_with_discounts() -> None:
 def test_discounts_that_cannot_be_are_refused(given: dict[str, Any], sentence: str) -> None:
     with pytest.raises(UserError, match=sentence):
         SearchSpace.from_dict(given)
+
+
+def test_kinds_of_layers_are_dimensions_only_where_they_are_listed() -> None:
+    space = SearchSpace.from_dict({"normalization": ["none", "layer"], "block": "residual"})
+    assert space.dimensions == SearchSpace().dimensions + 1
+    assert space.to_dict()["normalization"] == ["none", "layer"]
+    assert space.to_dict()["block"] == ["residual"]
+    assert SearchSpace.from_dict(space.to_dict()) == space
+    assert not {"normalization", "block"} & set(SearchSpace().to_dict())
+    members = [space.sample(np.random.default_rng(seed)) for seed in range(40)]
+    assert {member.normalization for member in members} == {"none", "layer"}
+    assert {member.block for member in members} == {"residual"}
+    assert all(space.contains(member) for member in members)
+    assert not space.contains(members[0].replace(block="plain"))
+    assert space.largest().block == "residual"
+
+
+def test_kinds_of_layers_can_be_fixed() -> None:
+    space = SearchSpace.from_dict({"fixed": {"block": "residual", "normalization": "layer"}})
+    member = space.sample(np.random.default_rng(0))
+    assert (member.block, member.normalization) == ("residual", "layer")
+    assert space.largest().block == "residual"
+    assert space.to_dict()["fixed"] == {"block": "residual", "normalization": "layer"}
+    with pytest.raises(UserError, match="block cannot be fixed, because the space varies it: give it a single value"):
+        SearchSpace.from_dict({"block": ["plain", "residual"], "fixed": {"block": "residual"}})
+    with pytest.raises(UserError, match=r"unknown block 'residul'; did you mean 'residual'\?"):
+        SearchSpace(block=("residul",))
+
+
+def test_the_modern_space() -> None:
+    space = SearchSpace.named("modern")
+    assert space.dimensions == 10
+    assert SearchSpace.from_dict(space.to_dict()) == space
+    members = [space.sample(np.random.default_rng(seed)) for seed in range(200)]
+    assert all(space.contains(member) for member in members)
+    assert len({(member.normalization, member.block) for member in members}) == 4
+    norms = np.log([member.max_grad_norm or np.nan for member in members])
+    assert (np.log(0.5) <= norms).all()
+    assert (norms <= np.log(100.0)).all()
+    assert abs(norms.mean() - np.log(50.0) / 2) < 4 * np.log(200.0) / np.sqrt(12 * 200)
+    decaying = {"adamw", "lion", "nadamw"}
+    assert {member.optimizer for member in members if member.weight_decay is not None} == decaying
+    assert {member.optimizer for member in members if member.weight_decay is None} == set(space.optimizer) - decaying
+    decays = np.log10([member.weight_decay for member in members if member.weight_decay is not None])
+    assert decays.min() < -4.5
+    assert decays.max() > -2.5
+    assert ((decays >= -5.0 - 1e-9) & (decays <= -2.0 + 1e-9)).all()
+
+
+def test_clipping_to_a_space_with_limits_and_weight_decay() -> None:
+    space = SearchSpace(max_grad_norm=(1.0, 10.0), weight_decay=(1e-4, 1e-2), optimizer=("adam", "adamw"))
+    assert space.clip(Hyperparameters()).max_grad_norm == 10.0
+    assert space.clip(Hyperparameters(max_grad_norm=0.5)).max_grad_norm == 1.0
+    assert space.clip(Hyperparameters()).weight_decay is None
+    assert space.clip(Hyperparameters(optimizer="adamw")).weight_decay == 1e-4
+    strong = Hyperparameters(optimizer="adamw", optimizer_options=(("eps", 1e-5), ("weight_decay", 0.5)))
+    assert space.clip(strong).optimizer_options == (("eps", 1e-5), ("weight_decay", 1e-2))
+    assert space.largest().max_grad_norm == 1.0
+    free = SearchSpace()
+    assert (free.clip(strong).weight_decay, free.clip(Hyperparameters(max_grad_norm=3.0)).max_grad_norm) == (0.5, 3.0)
+
+
+def test_weight_decay_without_an_optimizer_that_has_it_is_refused() -> None:
+    with pytest.raises(UserError, match=r"weight_decay needs an optimizer that has it .* but it has adam, sgd"):
+        SearchSpace(weight_decay=(1e-4, 1e-2), optimizer=("adam", "sgd"))
+    with pytest.raises(UserError, match=r"weight_decay cannot be fixed, because the space varies it"):
+        SearchSpace(
+            weight_decay=(1e-4, 1e-2),
+            optimizer=("adamw",),
+            fixed=Hyperparameters(optimizer="adamw", optimizer_options=(("weight_decay", 0.5),)),
+        )
 
 
 def test_without_configspace_one_sentence_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:

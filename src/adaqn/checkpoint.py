@@ -81,6 +81,15 @@ class CheckpointStore:
         with writing(self._directory):
             self._clean(newest=step)
 
+    def newest_meta(self) -> Json:
+        """The metadata of the newest readable checkpoint, without reading its arrays; empty if there is none."""
+        for step in reversed(self.steps()):
+            path = self._path(step)
+            with contextlib.suppress(CheckpointError, KeyError, TypeError, ValueError), opened(path) as archive:
+                head, _ = read_head(archive, path, kind="checkpoint")
+                return dict(head["meta"]["snapshot"])
+        return {}
+
     def load(self, replay: Replay | None) -> Snapshot:
         """Load the newest usable checkpoint; its rows are restored into the empty replay buffer, if one is given."""
         if replay is not None and replay.added:

@@ -15,6 +15,7 @@ from adaqn import flags
 from adaqn.errors import UserError, nearest
 from adaqn.flags import Flag, Group
 from adaqn.printing import complain, occupy_closed_streams, settle_output
+from adaqn.threads import use_one_thread
 
 
 class _Parser(argparse.ArgumentParser):
@@ -99,7 +100,6 @@ commands:
 
 def _build_train(parser: _Parser, arguments: list[str]) -> None:
     """Declare the settings of the algorithm that a file or a flag names, with the file's values as defaults."""
-    _use_one_thread()  # a plug-in may import JAX
     from adaqn import commands
 
     peek = _Parser(prog=parser.prog, add_help=False)
@@ -127,11 +127,11 @@ def _train(given: argparse.Namespace) -> int:
 
 
 def _resume(given: argparse.Namespace) -> int:
-    _use_one_thread()
     from adaqn import commands
 
     return commands.resume(
         given.run_dir,
+        threads=given.threads,
         steps=given.steps,
         stretch_schedules=given.stretch_schedules,
         quiet=given.quiet,
@@ -140,7 +140,7 @@ def _resume(given: argparse.Namespace) -> int:
 
 
 def _evaluate(given: argparse.Namespace) -> int:
-    _use_one_thread()
+    use_one_thread()  # there are no batches to divide
     from adaqn import commands
 
     return commands.evaluate(
@@ -155,7 +155,7 @@ def _evaluate(given: argparse.Namespace) -> int:
 
 
 def _export(given: argparse.Namespace) -> int:
-    _use_one_thread()
+    use_one_thread()
     from adaqn import commands
 
     return commands.export(
@@ -169,7 +169,7 @@ def _export(given: argparse.Namespace) -> int:
 
 
 def _push(given: argparse.Namespace) -> int:
-    _use_one_thread()
+    use_one_thread()
     from adaqn import commands
 
     return commands.push(
@@ -243,7 +243,7 @@ def _study(given: argparse.Namespace) -> int:
 
 
 def _work(given: argparse.Namespace) -> int:
-    _use_one_thread()
+    use_one_thread()  # unless the study says otherwise: there is a process for every core
     from adaqn.studies.study import RunKey
     from adaqn.studies.work import end_with_parent, perform
 
@@ -378,11 +378,6 @@ def _boolean(text: str) -> bool:
     if text.lower() not in values:
         raise argparse.ArgumentTypeError(f"must be true or false, but got {text!r}")
     return values[text.lower()]
-
-
-def _use_one_thread() -> None:
-    """Limit XLA to one thread, before JAX is imported: networks of this size are slower with more."""
-    os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1")
 
 
 def _show_warning(message: object, *_: object, **__: object) -> None:

@@ -94,7 +94,7 @@ def train(values: Mapping[str, Any], source: str, *, run_dir: Path | None, force
     config = RunConfig.as_given(values, source)
     if config.env is None:
         raise UserError("no environment was given; pass --env ID or set env in the file")
-    model = Model.from_config(config)
+    model = Model.from_config(config, threads=config.threads or "auto")
     observation = {name: getattr(config, name) for name in OBSERVATION_SETTINGS}
 
     def learn() -> None:
@@ -108,6 +108,7 @@ def train(values: Mapping[str, Any], source: str, *, run_dir: Path | None, force
 def resume(
     run_dir: Path,
     *,
+    threads: int | None,
     steps: int | None,
     stretch_schedules: bool,
     quiet: bool,
@@ -130,6 +131,7 @@ def resume(
         Model.resume(
             run_dir,
             environment,
+            threads=threads,
             steps=steps,
             stretch_schedules=stretch_schedules,
             console=not quiet,

@@ -31,7 +31,7 @@ class GroupState(NamedTuple):
     parameters: Array  # [g, P]
     optimizer: Any  # state of the optimizer, every array with a leading [g]
     learning_rate: Array  # [g]
-    options: dict[str, Array]  # numeric options of the optimizer by name, each [g]
+    options: dict[str, Array]  # numeric options of the optimizer and max_grad_norm by name, each [g]
 
 
 EnsembleState = tuple[GroupState, ...]
@@ -247,7 +247,7 @@ def fresh_members(
 ) -> GroupState:
     """A group with these parameters [g, P] and new optimizers; keys [g, 2] seed stochastic optimizers."""
     names = network.architecture.optimizer_options
-    values = [dict(member.optimizer_options) for member in members]
+    values = [member.traced_options for member in members]
     rate = jnp.asarray([member.learning_rate for member in members], jnp.float32)
     options = {name: jnp.asarray([v[name] for v in values], jnp.float32) for name in names}
     weights = jnp.array(parameters, copy=True)

@@ -9,12 +9,13 @@ The file is written by an agent's `export` method, or by `adaqn export`.
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import math
 import operator
 import os
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, BinaryIO
 
@@ -22,26 +23,32 @@ import numpy as np
 from numpy.lib import format as npy
 
 FORMAT = "adaqn-policy"
-VERSION = 1
+VERSION = 2  # networks of convolutions and plain dense layers alone are written as version 1
+NORM_EPSILON = 1e-6  # added to the variance in a layer norm
 
 
 class ExportedPolicy:
     """The deterministic policy of the exported agent, as in `predict(observation, deterministic=True)`."""
 
     def __init__(self, arrays: dict[str, np.ndarray], meta: dict[str, Any]) -> None:
-        """Build the network from the layers `kernel_0`, `bias_0`, ... (convolutions first) and the file's metadata."""
+        """Build the network from its description in the metadata and the arrays `kernel_0`, `bias_0`, `scale_1`, ...
+
+        `meta["layers"]` lists the layers in the order in which they are applied, each with its `kind` and, where it has
+        them, its `stride` or its inner `layers`. The arrays of the i-th layer with arrays end in `_i`.
+        """
         self.meta = meta  # also has environment, algorithm, hyperparameters
         self.observation_shape = tuple(meta["observation"]["shape"])
         self._dtype = np.dtype(meta["observation"]["dtype"])
         self._scale = float(meta["observation"]["scale"])
         if self._dtype not in (np.uint8, np.float32):
             raise ValueError(f"observations of dtype {self._dtype}")
-        self._activation = ACTIVATIONS[meta["activation"]]
-        self._layers = [(arrays[f"kernel_{i}"], arrays[f"bias_{i}"]) for i in range(len(arrays) // 2)]
-        self._strides = [int(stride) for stride in meta["strides"]]  # of each convolution
-        self._same = {"same": True, "valid": False}[meta["padding"]]
+        if not all(type(side) is int and side > 0 for side in self.observation_shape):
+            raise ValueError(f"observations of shape {self.observation_shape}")
+        builder = _Builder(arrays, ACTIVATIONS[meta["activation"]], {"same": True, "valid": False}[meta["padding"]])
+        self._network, shape = builder.sequence(described_layers(arrays, meta), self.observation_shape)
         self._decide, outputs = KINDS[meta["kind"]](meta["action"])
-        _require_fit(self.observation_shape, self._layers, self._strides, self._same, outputs)
+        if builder.used != len(arrays) or len(shape) != 1 or outputs not in (None, shape[0]):
+            raise ValueError(f"{builder.used} of {len(arrays)} arrays end with {shape} outputs")
         if not all(np.isfinite(array).all() for array in arrays.values()):
             raise ValueError("weights that are not finite")
 
@@ -85,14 +92,7 @@ class ExportedPolicy:
         x = self._numbers(observations).astype(np.float32, copy=False)
         if self._scale != 1.0:
             x = x * self._scale
-        first_dense = len(self._strides)
-        for i, (kernel, bias) in enumerate(self._layers):
-            if i < first_dense:
-                x = self._activation(convolve(x, kernel, self._strides[i], self._same) + bias)
-                continue
-            x = x.reshape(len(x), -1) if i == first_dense else self._activation(x)
-            x = x @ kernel + bias
-        return x
+        return self._network(x)
 
     def _numbers(self, observations: np.ndarray) -> np.ndarray:
         """The observations with the agent's dtype; values that the agent cannot have seen raise instead of wrapping."""
@@ -130,28 +130,107 @@ def _read_arrays(file: BinaryIO) -> dict[str, np.ndarray]:
     return arrays
 
 
-def _require_fit(
-    shape: tuple[int, ...],
-    layers: list[tuple[np.ndarray, np.ndarray]],
-    strides: list[int],
-    same: bool,
-    outputs: int | None,
-) -> None:
-    """Raise if the layers do not fit one another, the observations and the actions."""
-    if not all(type(side) is int and side > 0 for side in shape) or not all(stride > 0 for stride in strides):
-        raise ValueError(f"observations of shape {shape} and strides {strides}")
-    for i, (kernel, bias) in enumerate(layers):
-        if i < len(strides):
-            height, width, channels = list(shape)
-            size = kernel.shape[0]
-            sides = [-(-side // strides[i]) if same else (side - size) // strides[i] + 1 for side in (height, width)]
-            expected, shape = (size, size, channels, len(bias)), (*sides, len(bias))
-        else:
-            expected, shape = (math.prod(shape), len(bias)), (len(bias),)
-        if kernel.shape != expected or bias.ndim != 1 or math.prod(shape) < 1:
-            raise ValueError(f"layer {i} has a kernel of shape {kernel.shape} and a bias of shape {bias.shape}")
-    if len(layers) <= len(strides) or outputs not in (None, shape[0]):
-        raise ValueError(f"{len(layers)} layers end with {shape} outputs")
+def described_layers(arrays: Mapping[str, np.ndarray], meta: dict[str, Any]) -> list[dict[str, Any]]:
+    """The layers of a policy; version 1 has only the strides of convolutions, which come before dense layers."""
+    if int(meta["version"]) > 1:
+        return meta["layers"]
+    convolutions = [[{"kind": "convolution", "stride": stride}, {"kind": "activation"}] for stride in meta["strides"]]
+    dense = [{"kind": "dense"}, {"kind": "activation"}] * (len(arrays) // 2 - len(convolutions))
+    if not dense:
+        raise ValueError(f"{len(arrays)} arrays for {len(convolutions)} convolutions and no dense layer")
+    return [*itertools.chain(*convolutions), {"kind": "flatten"}, *dense[:-1]]
+
+
+def layer_kinds(layers: Sequence[dict[str, Any]]) -> set[str]:
+    """All kinds of layers in a description, inside residual blocks too."""
+    return {str(layer["kind"]) for layer in layers}.union(*(layer_kinds(layer.get("layers", ())) for layer in layers))
+
+
+class _Builder:
+    """Turns descriptions of layers into functions, and checks that the arrays fit one another."""
+
+    def __init__(self, arrays: dict[str, np.ndarray], activation: Callable[[np.ndarray], np.ndarray], same: bool):
+        self._arrays = arrays
+        self._activation = activation
+        self._same = same  # padding of the convolutions
+        self.used = 0  # number of arrays used
+
+    def sequence(
+        self, layers: list[dict[str, Any]], shape: tuple[int, ...]
+    ) -> tuple[Callable[[np.ndarray], np.ndarray], tuple[int, ...]]:
+        """The function that applies layers to a batch of inputs of this shape, and the shape of its outputs."""
+        functions = []
+        for layer in layers:
+            function, shape = getattr(self, f"_{LAYERS[layer['kind']]}")(layer, shape)
+            functions.append(function)
+
+        def apply(x: np.ndarray) -> np.ndarray:
+            for function in functions:
+                x = function(x)
+            return x
+
+        return apply, shape
+
+    def _pair(self, name: str) -> tuple[np.ndarray, np.ndarray]:
+        """The arrays of the next layer that has some: a kernel or a scale, and a bias."""
+        number = self.used // 2
+        self.used += 2
+        return self._arrays[f"{name}_{number}"], self._arrays[f"bias_{number}"]
+
+    def _activate(self, layer: dict[str, Any], shape: tuple[int, ...]) -> Any:
+        return self._activation, shape
+
+    def _flatten(self, layer: dict[str, Any], shape: tuple[int, ...]) -> Any:
+        return lambda x: x.reshape(len(x), -1), (math.prod(shape),)
+
+    def _dense(self, layer: dict[str, Any], shape: tuple[int, ...]) -> Any:
+        kernel, bias = self._pair("kernel")
+        _require(len(shape) == 1, (*shape, len(bias)), kernel, bias)
+        return lambda x: x @ kernel + bias, bias.shape
+
+    def _convolve(self, layer: dict[str, Any], shape: tuple[int, ...]) -> Any:
+        kernel, bias = self._pair("kernel")
+        stride, size = int(layer["stride"]), kernel.shape[0]
+        height, width, channels = shape
+        _require(stride > 0, (size, size, channels, len(bias)), kernel, bias)
+        sides = [-(-side // stride) if self._same else (side - size) // stride + 1 for side in (height, width)]
+        _require(min(sides) > 0, kernel.shape, kernel, bias)
+        return lambda x: convolve(x, kernel, stride, self._same) + bias, (*sides, len(bias))
+
+    def _normalize(self, layer: dict[str, Any], shape: tuple[int, ...]) -> Any:
+        scale, bias = self._pair("scale")
+        _require(len(shape) == 1, shape, scale, bias)
+        return lambda x: layer_norm(x, scale, bias), shape
+
+    def _add(self, layer: dict[str, Any], shape: tuple[int, ...]) -> Any:
+        inner, after = self.sequence(layer["layers"], shape)
+        if after != shape:
+            raise ValueError(f"a residual block from {shape} to {after} units")
+        return lambda x: x + inner(x), shape
+
+
+# The method of `_Builder` for each kind of layer.
+LAYERS = {
+    "convolution": "convolve",
+    "activation": "activate",
+    "flatten": "flatten",
+    "dense": "dense",
+    "layer_norm": "normalize",
+    "residual": "add",
+}
+
+
+def _require(sound: bool, expected: tuple[int, ...], array: np.ndarray, bias: np.ndarray) -> None:
+    """Raise if the arrays of a layer do not have the expected shapes."""
+    if not sound or array.shape != expected or bias.ndim != 1 or len(bias) < 1 or bias.shape != array.shape[-1:]:
+        raise ValueError(f"a layer has arrays of the shapes {array.shape} and {bias.shape}")
+
+
+def layer_norm(x: np.ndarray, scale: np.ndarray, bias: np.ndarray) -> np.ndarray:
+    """Normalise every sample to mean 0 and variance 1 over its units, then scale and shift. [B, units]"""
+    centred = x - x.mean(axis=-1, keepdims=True)
+    variance = np.square(centred).mean(axis=-1, keepdims=True)
+    return centred / np.sqrt(variance + np.float32(NORM_EPSILON)) * scale + bias
 
 
 def convolve(x: np.ndarray, kernel: np.ndarray, stride: int, same: bool) -> np.ndarray:

@@ -63,11 +63,18 @@ OptimizerName = Literal[
 ]
 LossName = Literal["huber", "l1", "l2", "log_cosh"]
 PaddingName = Literal["same", "valid"]
+NormalizationName = Literal["none", "layer"]
+BlockName = Literal["plain", "residual"]
 
 ACTIVATIONS: tuple[str, ...] = get_args(ActivationName)
 OPTIMIZERS: tuple[str, ...] = get_args(OptimizerName)
 LOSSES: tuple[str, ...] = get_args(LossName)
 PADDINGS: tuple[str, ...] = get_args(PaddingName)
+# The optimizers with the option `weight_decay`.
+WITH_WEIGHT_DECAY = ("adadelta", "adamaxw", "adamw", "lamb", "lars", "lion", "nadamw", "novograd")
+LEAST_GRAD_NORM = 1e-12
+NORMALIZATIONS: tuple[str, ...] = get_args(NormalizationName)
+BLOCKS: tuple[str, ...] = get_args(BlockName)
 
 
 @dataclass(frozen=True)
@@ -91,9 +98,11 @@ class Architecture(NamedTuple):
     hidden: tuple[int, ...]
     activation: str
     optimizer: str
-    optimizer_options: tuple[str, ...]  # names of the options that are set; their values are traced
+    optimizer_options: tuple[str, ...]  # names of the options that are set, and max_grad_norm; their values are traced
     loss: str
     padding: PaddingName = "same"  # always "same" without convolutions, where it has no effect
+    normalization: str = "none"  # always "none" without hidden layers and with residual blocks, which have their own
+    block: str = "plain"  # always "plain" without hidden layers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,6 +118,9 @@ class Hyperparameters:
     discount: float | None = None  # None: the run's gamma
     convolutions: tuple[Convolution, ...] = ()
     padding: PaddingName = "same"  # of the convolutions: zeros around the image, or "valid" for none
+    normalization: str = "none"  # "layer": a layer norm between each plain hidden layer and its activation
+    block: str = "plain"  # "residual": each hidden layer is a pre-norm residual block (SimBa); needs equal widths
+    max_grad_norm: float | None = None  # the gradient is scaled down to this global norm; None: no clipping
 
     def __post_init__(self) -> None:
         set_field = lambda name, value: object.__setattr__(self, name, value)  # noqa: E731 (frozen)
@@ -119,17 +131,43 @@ class Hyperparameters:
         _require_name("optimizer", self.optimizer, OPTIMIZERS)
         _require_name("loss", self.loss, LOSSES)
         _require_name("padding", self.padding, PADDINGS)
+        _require_name("normalization", self.normalization, NORMALIZATIONS)
+        _require_name("block", self.block, BLOCKS)
+        if self.block == "residual" and len(set(self.hidden)) > 1:
+            raise UserError(f"residual blocks need hidden layers of equal width, but got hidden={self.hidden}")
         set_field("learning_rate", number("learning_rate", self.learning_rate, low=0.0))
         if self.discount is not None:
             set_field("discount", number("discount", self.discount, 0.0, 1.0))
+        if self.max_grad_norm is not None:
+            set_field("max_grad_norm", number("max_grad_norm", self.max_grad_norm, low=LEAST_GRAD_NORM))
+
+    @property
+    def traced_options(self) -> dict[str, float]:
+        """The numbers that an optimizer is built from besides the learning rate, by name."""
+        clipping = {} if self.max_grad_norm is None else {"max_grad_norm": self.max_grad_norm}
+        return {**dict(self.optimizer_options), **clipping}
+
+    @property
+    def weight_decay(self) -> float | None:
+        """The option `weight_decay` of the optimizer, if it is set."""
+        return dict(self.optimizer_options).get("weight_decay")
 
     @property
     def architecture(self) -> Architecture:
         """The static part of the hyperparameters."""
-        options = tuple(name for name, _ in self.optimizer_options)
+        options = tuple(self.traced_options)
         padding = self.padding if self.convolutions else "same"
+        block = self.block if self.hidden else "plain"
         return Architecture(
-            self.convolutions, self.hidden, self.activation, self.optimizer, options, self.loss, padding
+            self.convolutions,
+            self.hidden,
+            self.activation,
+            self.optimizer,
+            options,
+            self.loss,
+            padding,
+            self.normalization if self.hidden and block == "plain" else "none",
+            block,
         )
 
     def replace(self, **changes: Any) -> Hyperparameters:
@@ -153,6 +191,12 @@ class Hyperparameters:
             result["convolutions"] = [dataclasses.asdict(layer) for layer in self.convolutions]
         if self.convolutions or self.padding != "same":
             result["padding"] = self.padding
+        if self.normalization != "none":
+            result["normalization"] = self.normalization
+        if self.block != "plain":
+            result["block"] = self.block
+        if self.max_grad_norm is not None:
+            result["max_grad_norm"] = self.max_grad_norm
         return result
 
     @classmethod

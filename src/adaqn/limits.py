@@ -24,6 +24,9 @@ N_STEPS = 100_000
 # Trials in the first rung of a search's bracket; each trains an agent.
 TRIALS = 100_000
 
+# Threads of XLA; the largest machines have no more cores.
+THREADS = 1_024
+
 _BY_SETTING = {
     "population": MEMBERS,
     "n_envs": ENVIRONMENTS,

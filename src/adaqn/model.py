@@ -6,11 +6,12 @@ import dataclasses
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
 from adaqn.agents.core.population import Scheduled
+from adaqn.agents.core.work import worth_sharing
 from adaqn.agents.protocol import clock_from
 from adaqn.agents.registry import algorithm
 from adaqn.checkpoint import CheckpointStore
@@ -24,15 +25,25 @@ from adaqn.hyperparameters import Hyperparameters
 from adaqn.model_access import replay_for, zip_path
 from adaqn.model_policy import TrainedPolicy
 from adaqn.replay.memory import require_room
+from adaqn.runs.checkpointing import recorded_threads
 from adaqn.runs.config import RunConfig, population_from, read_config
 from adaqn.runs.directory import RunDirectory
 from adaqn.runs.gym_spaces import check_same_spaces, describe_spaces, gym_spaces_from
+from adaqn.runs.hints import speed_hint
 from adaqn.runs.hub import MODEL, fetch_agent
 from adaqn.runs.session import Output, RunSession, evaluation_callbacks
 from adaqn.signatures import signature_of
 from adaqn.snapshot import reading, require_plausible_size
 from adaqn.space import SearchSpace, named_spaces
 from adaqn.stable_baselines import hyperparameters_from, refuse_foreign, refuse_policy_name, with_hyperparameters
+from adaqn.threads import (
+    available_cores,
+    checked_threads,
+    chosen_outside,
+    jax_has_started,
+    thread_count,
+    use_threads,
+)
 from adaqn.training.callbacks import BaseCallback, as_callback
 from adaqn.training.interrupts import pass_on
 from adaqn.training.trainer import Trainer
@@ -73,6 +84,7 @@ class Model(TrainedPolicy):
         base: str | None = None,
         seed: int = 0,
         n_envs: int = 1,
+        threads: int | Literal["auto"] | None = None,
         env_kwargs: Mapping[str, object] | None = None,
         wrappers: Sequence[object] = (),
         imports: Sequence[str] = (),
@@ -90,6 +102,9 @@ class Model(TrainedPolicy):
         member over time. `settings` are shared by all members, such as `gamma` or `buffer_size`; DQN, SAC and TD3,
         whose members are all equal, also take `learning_rate` and `policy_kwargs=dict(net_arch=[64, 64])`. `base` is
         the algorithm that RandomSearch and DEHB tune, by default `"dqn"`; they take its settings too.
+        `threads` is the number of threads that XLA computes with. It applies to the whole process and cannot change
+        once JAX is in use; by default it is JAX's own, one per core. `"auto"` chooses as the command line does: all
+        cores for large networks and batches, otherwise one.
         """
         prepare_jax()
         chosen = algorithm(self.algo, base)
@@ -108,6 +123,7 @@ class Model(TrainedPolicy):
         shape = self.observation_space.shape
         given = with_hyperparameters(given, changes, lambda: chosen.members(shape)[0])
         self._population = chosen.population(given, self.settings, self.seed, lambda: shape)
+        self._threads = self._choose_threads(threads)  # before the agent makes the first array
         self._space_was_given = given.space is not None
         agent = chosen.make(self.settings, self._population, self.observation_space, self.action_space)
         require_room(agent.memory_needs)  # before anything is allocated
@@ -116,9 +132,30 @@ class Model(TrainedPolicy):
         self._trainer = Trainer(agent, environments, replay, self.settings.sample_size, self.seed, chosen.traits)
         self._predict_rng = np.random.default_rng(self.seed)
 
+    def _choose_threads(self, given: int | Literal["auto"] | None) -> int | None:
+        """Set the number of threads before JAX starts; returns the number if the user gave one."""
+        if given is None:
+            return None
+        if given != "auto":
+            number = checked_threads(given)
+            use_threads(number)
+            return number
+        if not chosen_outside():
+            shape = self.observation_space.shape or ()
+            use_threads(available_cores() if worth_sharing(self._population, self.settings, shape) else 1)
+        return None
+
     @classmethod
-    def from_config(cls, config: RunConfig, env: EnvironmentLike | EnvironmentOverride | None = None) -> Model:
-        """Create the agent described by a configuration, for its environment or the given one."""
+    def from_config(
+        cls,
+        config: RunConfig,
+        env: EnvironmentLike | EnvironmentOverride | None = None,
+        threads: int | Literal["auto"] | None = None,
+    ) -> Model:
+        """Create the agent described by a configuration, for its environment or the given one.
+
+        The configuration's own `threads` are ignored: an agent that is only used may have any number.
+        """
         source = config.environment(env)
         return model_class(config.algo)(
             source.env,
@@ -128,6 +165,7 @@ class Model(TrainedPolicy):
             base=config.base,
             seed=config.seed,
             n_envs=config.n_envs if source.repeatable else 1,
+            threads=threads,
             env_kwargs=source.kwargs,
             wrappers=source.wrappers,
             imports=source.imports,
@@ -201,6 +239,7 @@ class Model(TrainedPolicy):
         env: EnvironmentLike | EnvironmentOverride | None = None,
         callback: CallbackLike = None,
         *,
+        threads: int | None = None,
         steps: int | None = None,
         stretch_schedules: bool = False,
         progress_bar: bool = False,
@@ -213,8 +252,9 @@ class Model(TrainedPolicy):
         making its environment imports a module that the run names. A finished run is loaded without training.
         `steps` changes the total number of environment steps of a run, finished or not. Schedules that last until the
         end of the run (ε_b) keep their previous end, so that the result equals a run configured with these `steps` and
-        the previous ones as `horizon`; with `stretch_schedules` they last until the new end from here on. See `learn`
-        for `callback`, `progress_bar` and `console`.
+        the previous ones as `horizon`; with `stretch_schedules` they last until the new end from here on. `threads`
+        is by default the number that the run has used so far; if JAX is already in use with another one, a warning
+        says so. See `learn` for `callback`, `progress_bar` and `console`.
         """
         path = Path(run_dir)
         file = RunDirectory.open(path).config
@@ -223,7 +263,10 @@ class Model(TrainedPolicy):
         if not trust_env:
             require_trust(_named_by_file(values, env), str(file), _named_by_user(env))
         given, extends = RunSession.with_end(path, RunConfig.as_given(values, str(file)), steps, stretch_schedules)
-        model = Model.from_config(given, env)
+        if threads is None and not jax_has_started():
+            threads = recorded_threads(CheckpointStore(RunDirectory.open(path).checkpoint)) or given.threads
+        model = Model.from_config(given, env, threads)
+        model._threads = given.threads  # so that it saves what an uninterrupted run saves
         config = dataclasses.replace(given, **model._population._asdict())
         session = RunSession.open(path, config, model._trainer, Output(progress_bar, console), extends, standing)
         callbacks = model._callbacks(callback, config, path)
@@ -248,13 +291,17 @@ class Model(TrainedPolicy):
             pass_on(trainer.stop_reason or "", trainer.clock.step, session.finished)
 
     def _notes(self) -> tuple[str, ...]:
-        """Notes on automatic choices that the table of members does not show."""
-        if self._space_was_given or self.space is None:
-            return ()
-        (name,) = (name for name in named_spaces() if SearchSpace.named(name) == self.space)
-        return (
-            f"No space was given: members come from the space '{name}', which fits these observations (see --space).",
-        )
+        """Notes on automatic choices that the table of members does not show, and a hint at faster settings."""
+        notes: list[str] = []
+        if not self._space_was_given and self.space is not None:
+            (name,) = (name for name in named_spaces() if SearchSpace.named(name) == self.space)
+            notes.append(
+                f"No space was given: members come from the space '{name}', which fits these observations "
+                "(see --space)."
+            )
+        shape = self.observation_space.shape
+        hint = speed_hint(self._population, self.settings, shape, threads=thread_count(), cores=available_cores())
+        return (*notes, *([] if hint is None else [hint]))
 
     @classmethod
     def from_run(

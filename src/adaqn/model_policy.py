@@ -32,6 +32,7 @@ class TrainedPolicy(EnvironmentAndReplay):
     observation_space: gymnasium.spaces.Box
     action_space: gymnasium.spaces.Discrete | gymnasium.spaces.Box
     _base: str | None
+    _threads: int | None  # given by the user
     _population: Population
     _predict_rng: np.random.Generator
 
@@ -144,6 +145,7 @@ class TrainedPolicy(EnvironmentAndReplay):
             steps=steps,
             seed=self.seed,
             n_envs=self._n_envs,
+            threads=self._threads,
             **self._population._asdict(),
             settings=self.settings,
             **watching,

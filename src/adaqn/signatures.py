@@ -10,7 +10,7 @@ import dataclasses
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TypedDict
+from typing import Literal, TypedDict
 
 from adaqn.agents.core.population import Scheduled
 from adaqn.agents.registry import Algorithm
@@ -25,6 +25,7 @@ class RunArguments(TypedDict, total=False):
     base: str | None
     seed: int
     n_envs: int
+    threads: int | Literal["auto"] | None
     env_kwargs: Mapping[str, object] | None
     wrappers: Sequence[object]
     imports: Sequence[str]
@@ -102,6 +103,8 @@ class ActorArguments(CommonArguments, total=False):
     tau: float
     actor_hidden: str
     actor_activation: str
+    actor_normalization: str
+    actor_block: str
     actor_optimizer: str
     actor_learning_rate: float
     selection_interval: int

@@ -17,7 +17,16 @@ from adaqn.checks import count, number
 from adaqn.errors import UserError, unknown_name
 from adaqn.extras import require_extra
 from adaqn.files import Json
-from adaqn.hyperparameters import ACTIVATIONS, LOSSES, OPTIMIZERS, Convolution, Hyperparameters
+from adaqn.hyperparameters import (
+    ACTIVATIONS,
+    BLOCKS,
+    LOSSES,
+    NORMALIZATIONS,
+    OPTIMIZERS,
+    WITH_WEIGHT_DECAY,
+    Convolution,
+    Hyperparameters,
+)
 from adaqn.plugins import PresetFolder
 
 if TYPE_CHECKING:
@@ -33,7 +42,10 @@ _PRESETS = PresetFolder("search space", ("presets", "spaces"))
 
 # The hyperparameters that a space varies; all others are fixed.
 VARIED = ("activation", "optimizer", "loss", "learning_rate", "hidden", "convolutions")
-LEAST_DIFFERENCE = LEAST_LEARNING_RATE = 1e-12  # ConfigSpace rounds bounds to 13 places
+# Those that it varies only if it says so.
+OPTIONAL = ("discount", "normalization", "block", "max_grad_norm", "weight_decay")
+CATEGORICAL = ("activation", "optimizer", "loss", "normalization", "block")
+LEAST_DIFFERENCE = LEAST_POSITIVE = 1e-12  # ConfigSpace rounds bounds to 13 places
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +87,10 @@ class SearchSpace:
     hidden: DenseLayers = field(default_factory=DenseLayers)
     convolutions: ConvolutionLayers | None = None  # None: no convolutions
     discount: FloatBounds | None = None  # None: not varied, as in the paper; sampled uniformly
+    normalization: tuple[str, ...] | None = None  # None: not varied
+    block: tuple[str, ...] | None = None  # None: not varied
+    max_grad_norm: FloatBounds | None = None  # None: not varied; sampled log-uniformly
+    weight_decay: FloatBounds | None = None  # of the optimizers that have it; None: not varied; sampled log-uniformly
     fixed: Hyperparameters = field(default_factory=Hyperparameters)  # values of the hyperparameters that are not varied
 
     def __post_init__(self) -> None:
@@ -82,17 +98,33 @@ class SearchSpace:
         set_field("activation", _names("activation", self.activation, ACTIVATIONS))
         set_field("optimizer", _names("optimizer", self.optimizer, OPTIMIZERS))
         set_field("loss", _names("loss", self.loss, LOSSES))
-        set_field("learning_rate", _bounds("learning_rate", self.learning_rate, _learning_rate))
+        set_field("learning_rate", _bounds("learning_rate", self.learning_rate, _positive))
         set_field("hidden", _section(DenseLayers, "hidden", self.hidden))
         if self.convolutions is not None:
             set_field("convolutions", _section(ConvolutionLayers, "convolutions", self.convolutions))
         set_field("fixed", _fixed(self.fixed))
         if self.discount is not None:
             set_field("discount", _bounds("discount", self.discount, _discount))
-            if self.fixed.discount is not None:
+        if self.normalization is not None:
+            set_field("normalization", _names("normalization", self.normalization, NORMALIZATIONS))
+        if self.block is not None:
+            set_field("block", _names("block", self.block, BLOCKS))
+        if self.max_grad_norm is not None:
+            set_field("max_grad_norm", _bounds("max_grad_norm", self.max_grad_norm, _positive))
+        if self.weight_decay is not None:
+            set_field("weight_decay", _bounds("weight_decay", self.weight_decay, _positive))
+            if not set(self.optimizer) & set(WITH_WEIGHT_DECAY):
                 raise UserError(
-                    "discount cannot be fixed, because the space varies it: give it a single value there, "
-                    f"but got fixed.discount={self.fixed.discount:g}"
+                    "weight_decay needs an optimizer that has it in the search space "
+                    f"({', '.join(WITH_WEIGHT_DECAY)}), but it has {', '.join(self.optimizer)}"
+                )
+        defaults = Hyperparameters()
+        for name in OPTIONAL:
+            fixed = getattr(self.fixed, name)
+            if getattr(self, name) is not None and fixed != getattr(defaults, name):
+                raise UserError(
+                    f"{name} cannot be fixed, because the space varies it: give it a single value there, "
+                    f"but got fixed.{name}={fixed}"
                 )
         if self.fixed.optimizer_options and len(self.optimizer) > 1:
             raise UserError(
@@ -136,6 +168,14 @@ class SearchSpace:
             result["convolutions"] = _plain(self.convolutions)
         if self.discount is not None:
             result["discount"] = list(self.discount)
+        if self.normalization is not None:
+            result["normalization"] = list(self.normalization)
+        if self.block is not None:
+            result["block"] = list(self.block)
+        if self.max_grad_norm is not None:
+            result["max_grad_norm"] = list(self.max_grad_norm)
+        if self.weight_decay is not None:
+            result["weight_decay"] = list(self.weight_decay)
         defaults = Hyperparameters().to_dict()
         fixed = {k: v for k, v in self.fixed.to_dict().items() if k not in defaults or v != defaults[k]}
         return {**result, "fixed": fixed} if fixed else result
@@ -146,8 +186,7 @@ class SearchSpace:
         package = require_extra("configuration_space", "ConfigSpace", "configspace")
         Float, Integer = package.UniformFloatHyperparameter, package.UniformIntegerHyperparameter
         space = package.ConfigurationSpace()
-        for name in ("activation", "optimizer", "loss"):
-            values = getattr(self, name)
+        for name, values in self._categories.items():
             if len(values) > 1:
                 space.add(package.CategoricalHyperparameter(name, values))
         low, high = self.learning_rate
@@ -155,6 +194,14 @@ class SearchSpace:
             space.add(Float("learning_rate", low, high, log=True))
         if self.discount is not None and self.discount[1] - self.discount[0] > LEAST_DIFFERENCE:
             space.add(Float("discount", *self.discount))
+        for name in ("max_grad_norm", "weight_decay"):
+            bounds = getattr(self, name)
+            if bounds is not None and bounds[1] - bounds[0] > LEAST_DIFFERENCE:
+                space.add(Float(name, *bounds, log=True))
+        without = [name for name in self.optimizer if name not in WITH_WEIGHT_DECAY]
+        if "weight_decay" in space and without:
+            having = [name for name in self.optimizer if name in WITH_WEIGHT_DECAY]
+            space.add(package.InCondition(space["weight_decay"], space["optimizer"], having))
         for section in ("hidden", "convolutions"):
             of_layers = getattr(self, section)
             if of_layers is None or of_layers.layers[1] == 0:
@@ -166,6 +213,12 @@ class SearchSpace:
                         layers, of_layer = space[f"{section}.layers"], space[f"{section}.{name}"]
                         space.add(package.GreaterThanCondition(of_layer, layers, 0))
         return space
+
+    @property
+    def _categories(self) -> dict[str, tuple[str, ...]]:
+        """The allowed names of every hyperparameter that is a name and that the space varies."""
+        every = {name: getattr(self, name) for name in CATEGORICAL}
+        return {name: values for name, values in every.items() if values is not None}
 
     def largest(self) -> Hyperparameters:
         """The member with the most parameters: the most units, and the fewest convolutions that shrink the image."""
@@ -180,6 +233,9 @@ class SearchSpace:
             hidden=(self.hidden.neurons[1],) * self.hidden.layers[1],
             convolutions=convolutions,
             discount=self.fixed.discount if self.discount is None else self.discount[0],
+            normalization=(self.normalization or (self.fixed.normalization,))[-1],
+            block="residual" if "residual" in (self.block or (self.fixed.block,)) else "plain",
+            max_grad_norm=self.fixed.max_grad_norm if self.max_grad_norm is None else self.max_grad_norm[0],
         )
 
     @property
@@ -203,8 +259,7 @@ class SearchSpace:
                 parts = int(hyperparameter.size)
                 part = min(int(coordinate * parts), parts - 1)
                 # In ConfigSpace's vectors a categorical is an index into its list, and numbers are scaled to [0, 1].
-                categorical = hyperparameter.name in ("activation", "optimizer", "loss")
-                coordinate = float(part) if categorical else part / (parts - 1)
+                coordinate = float(part) if hyperparameter.name in CATEGORICAL else part / (parts - 1)
             values[hyperparameter.name] = hyperparameter.to_value(coordinate)
         return self._member(values)
 
@@ -214,30 +269,39 @@ class SearchSpace:
 
     def contains(self, member: Hyperparameters) -> bool:
         """Whether the member is in the space; hyperparameters that the space does not vary are ignored."""
-        return (
-            member.activation in self.activation
-            and member.optimizer in self.optimizer
-            and member.loss in self.loss
-            and self.clip(member) == member
-        )
+        named = all(getattr(member, name) in values for name, values in self._categories.items())
+        return named and self.clip(member) == member
 
     def clip(self, member: Hyperparameters) -> Hyperparameters:
         """The member with its numbers clipped to their bounds.
 
         Surplus layers are removed from the end; missing ones are copies of the last layer, or the smallest possible if
-        there is none. A member without a discount of its own gets the smallest, if the space has discounts. Names
-        cannot be clipped: one that is not in the space is an error.
+        there is none. If the space has them, a member without a discount or a weight decay of its own gets the least,
+        and one without a max_grad_norm the largest. Names cannot be clipped: one that is not in the space is an error.
         """
-        for name in ("activation", "optimizer", "loss"):
-            if getattr(member, name) not in getattr(self, name):
-                raise unknown_name(f"{name} in this search space", getattr(member, name), getattr(self, name))
+        for name, values in self._categories.items():
+            if getattr(member, name) not in values:
+                raise unknown_name(f"{name} in this search space", getattr(member, name), values)
         hidden = _clip_layers(member.hidden, self.hidden.layers, self.hidden.neurons[0])
         return member.replace(
             learning_rate=_clip(member.learning_rate, self.learning_rate),
             hidden=tuple(_clip(width, self.hidden.neurons) for width in hidden),
             convolutions=self._clip_convolutions(member.convolutions),
             discount=member.discount if self.discount is None else _clip(member.discount or 0.0, self.discount),
+            max_grad_norm=(
+                member.max_grad_norm
+                if self.max_grad_norm is None
+                else _clip(member.max_grad_norm or math.inf, self.max_grad_norm)
+            ),
+            optimizer_options=self._with_decay(member, member.weight_decay or 0.0),
         )
+
+    def _with_decay(self, member: Hyperparameters, decay: float) -> tuple[tuple[str, float], ...]:
+        """The member's optimizer options with this weight decay, clipped, if the space varies it for its optimizer."""
+        if self.weight_decay is None or member.optimizer not in WITH_WEIGHT_DECAY:
+            return member.optimizer_options
+        options = {**dict(member.optimizer_options), "weight_decay": _clip(decay, self.weight_decay)}
+        return tuple(options.items())
 
     def _clip_convolutions(self, layers: tuple[Convolution, ...]) -> tuple[Convolution, ...]:
         of_layers = self.convolutions
@@ -262,7 +326,7 @@ class SearchSpace:
         if (of := self.convolutions) is not None:
             shape = [value(f"convolutions.{name}", getattr(of, name)) for name in ("channels", "kernel", "stride")]
             convolutions = (Convolution(*shape),) * value("convolutions.layers", of.layers)
-        return self.fixed.replace(
+        member = self.fixed.replace(
             activation=str(value("activation", self.activation)),
             optimizer=str(value("optimizer", self.optimizer)),
             loss=str(value("loss", self.loss)),
@@ -272,7 +336,16 @@ class SearchSpace:
             discount=(
                 self.fixed.discount if self.discount is None else _clip(value("discount", self.discount), self.discount)
             ),
+            normalization=str(value("normalization", self.normalization or (self.fixed.normalization,))),
+            block=str(value("block", self.block or (self.fixed.block,))),
+            max_grad_norm=(
+                self.fixed.max_grad_norm
+                if self.max_grad_norm is None
+                else _clip(value("max_grad_norm", self.max_grad_norm), self.max_grad_norm)
+            ),
         )
+        decay = 0.0 if self.weight_decay is None else value("weight_decay", self.weight_decay)
+        return member.replace(optimizer_options=self._with_decay(member, decay))
 
 
 def space_from(given: SearchSpace | Mapping[str, Any] | str | Path) -> SearchSpace:
@@ -323,8 +396,8 @@ def _read_bounds(of_layers: DenseLayers | ConvolutionLayers, section: str) -> No
         object.__setattr__(of_layers, name, _bounds(f"{section}.{name}", getattr(of_layers, name), read))
 
 
-def _learning_rate(what: str, given: object) -> float:
-    return number(what, given, low=LEAST_LEARNING_RATE)
+def _positive(what: str, given: object) -> float:
+    return number(what, given, low=LEAST_POSITIVE)
 
 
 def _discount(what: str, given: object) -> float:

@@ -269,3 +269,46 @@ def test_every_entry_is_the_parents_where_it_has_it_and_fresh_elsewhere(both: tu
     of_parent = dict(zip(entries(old), parent, strict=True))
     expected = [of_parent.get(entry, value) for entry, value in zip(entries(new), fresh, strict=True)]
     assert inherit(old, parent, new, fresh).tolist() == expected
+
+
+def kind(hidden: Sequence[int], **changes: str) -> Network:
+    member = Hyperparameters(hidden=tuple(hidden)).replace(**changes)
+    return Network(member.architecture, (2,), 1)
+
+
+def test_layer_norms_are_added_and_removed_by_hand() -> None:
+    plain, normalised = kind((2,)), kind((2,), normalization="layer")
+    # Kernel [2, 2], bias [2], (scale [2], bias [2],) kernel [2, 1], bias [1].
+    added = inherit(plain, np.arange(1.0, 10.0), normalised, -np.arange(1.0, 14.0))
+    assert added.tolist() == [*range(1, 7), -7, -8, -9, -10, 7, 8, 9]
+    removed = inherit(normalised, np.arange(1.0, 14.0), plain, -np.arange(1.0, 10.0))
+    assert removed.tolist() == [*range(1, 7), 11, 12, 13]
+
+
+def test_residual_blocks_inherit_the_first_layer_and_the_last_bias_of_plain_layers() -> None:
+    plain, residual = kind((2, 2)), kind((2, 2), block="residual")
+    child = inherit(plain, np.arange(1.0, plain.size + 1), residual, -np.arange(1.0, residual.size + 1))
+    assert child[:6].tolist() == [1, 2, 3, 4, 5, 6]
+    assert child[-1] == plain.size
+    assert (child[6:-1] < 0.0).all()
+    back = inherit(residual, np.arange(1.0, residual.size + 1), plain, -np.arange(1.0, plain.size + 1))
+    assert back[:6].tolist() == [1, 2, 3, 4, 5, 6]
+    assert back[-1] == residual.size
+    assert (back[6:-1] < 0.0).all()
+
+
+def test_another_residual_block_that_adds_nothing_changes_no_output() -> None:
+    old, new = kind((3,), block="residual"), kind((3, 3), block="residual")
+    parent = weights(old)
+    child = inherit(old, parent, new, np.zeros(new.size, np.float32))
+    np.testing.assert_allclose(outputs(new, child), outputs(old, parent), rtol=1e-5, atol=1e-6)
+    assert inherit(new, child, old, np.zeros(old.size, np.float32)).tolist() == parent.tolist()
+
+
+def test_a_wider_residual_block_keeps_its_corner() -> None:
+    old, new = kind((1,), block="residual"), kind((2,), block="residual")
+    child = arrays_of(new, inherit(old, np.arange(1.0, old.size + 1), new, np.zeros(new.size)))
+    parent = arrays_of(old, np.arange(1.0, old.size + 1))
+    for one, other in zip(child, parent, strict=True):
+        assert one[tuple(slice(side) for side in other.shape)].tolist() == other.tolist()
+        assert np.count_nonzero(one) == other.size

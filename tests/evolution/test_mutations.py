@@ -132,7 +132,7 @@ def test_the_mutations_that_apply_are_equally_likely() -> None:
 
 
 def test_a_space_of_one_member_leaves_nothing_to_mutate() -> None:
-    with pytest.raises(UserError, match=r"none of the mutations activation, .*, optimizer can change a member"):
+    with pytest.raises(UserError, match=r"none of the mutations activation, .*, weight_decay can change a member"):
         mutate(np.random.default_rng(0), HELD, Hyperparameters(), DEFAULT_MUTATIONS)
 
 
@@ -237,8 +237,9 @@ def test_what_has_one_value_does_not_change() -> None:
     ):
         assert not mutation("architecture").applies(space, member)
     assert not any(mutation(name).applies(HELD, Hyperparameters()) for name in mutation_names())
-    # The paper's spaces have no discounts.
-    assert {name for name in mutation_names() if not mutation(name).applies(VECTORS, Hyperparameters())} == {"discount"}
+    # The paper's spaces do not vary all.
+    absent = {name for name in mutation_names() if not mutation(name).applies(VECTORS, Hyperparameters())}
+    assert absent == {"discount", "block", "normalization", "max_grad_norm", "weight_decay"}
     assert "discount" not in DEFAULT_MUTATIONS
 
 
@@ -257,3 +258,86 @@ def test_a_discount_gets_a_longer_or_a_shorter_horizon() -> None:
     layers_alone = SearchSpace(hidden=DenseLayers(layers=(1, 3), neurons=(50, 50)))
     seen = outcomes("architecture", layers_alone, Hyperparameters(hidden=(50, 50)), draws=400)
     assert_shares({member.hidden: times for member, times in seen.items()}, {(50,): 0.5, (50, 50, 50): 0.5})
+
+
+LAYER_KINDS = SearchSpace(
+    normalization=("none", "layer"),
+    block=("plain", "residual"),
+    hidden=DenseLayers(layers=(0, 2), neurons=(8, 16)),
+)
+
+
+def test_normalization_and_block_become_the_other_value() -> None:
+    member = Hyperparameters(hidden=(8, 8))
+    assert outcomes("normalization", LAYER_KINDS, member, 20) == {member.replace(normalization="layer"): 20}
+    assert outcomes("block", LAYER_KINDS, member, 20) == {member.replace(block="residual"): 20}
+    residual = member.replace(block="residual", normalization="layer")
+    assert outcomes("block", LAYER_KINDS, residual, 20) == {member.replace(normalization="layer"): 20}
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "expected"),
+    [
+        ("normalization", {}, True),
+        ("normalization", {"hidden": ()}, False),  # has no effect
+        ("normalization", {"block": "residual"}, False),  # blocks have norms of their own
+        ("block", {}, True),
+        ("block", {"hidden": ()}, False),
+        ("block", {"hidden": (8, 16)}, False),  # a block adds its input to its output
+        ("block", {"hidden": (8, 8), "block": "residual"}, True),
+    ],
+)
+def test_kinds_of_layers_mutate_only_where_they_matter(name: str, changes: dict[str, Any], expected: bool) -> None:
+    member = Hyperparameters(hidden=(8,)).replace(**changes)
+    assert mutation(name).applies(LAYER_KINDS, member) is expected
+    for space in (VECTORS, HELD):
+        assert mutation(name).applies(space, member) is False
+
+
+def test_the_default_mutations_reach_every_kind_of_layer() -> None:
+    rng, member, seen = np.random.default_rng(0), Hyperparameters(hidden=(8, 8)), set()
+    for _ in range(300):
+        _, member = mutate(rng, LAYER_KINDS, member, DEFAULT_MUTATIONS)
+        assert LAYER_KINDS.contains(member)
+        seen.add((member.normalization, member.block))
+    assert len(seen) == 4
+
+
+MODERN = SearchSpace.named("modern")
+
+
+def test_clipping_and_weight_decay_are_halved_or_doubled() -> None:
+    member = Hyperparameters(
+        hidden=(64,), optimizer="adamw", optimizer_options=(("weight_decay", 1e-3),), max_grad_norm=2.0
+    )
+    norms = {m.max_grad_norm: count for m, count in outcomes("max_grad_norm", MODERN, member, 400).items()}
+    assert_shares(norms, {1.0: 0.5, 4.0: 0.5})
+    decays = {m.weight_decay: count for m, count in outcomes("weight_decay", MODERN, member, 400).items()}
+    assert_shares(decays, {5e-4: 0.5, 2e-3: 0.5})
+    # At a bound, they stay there or move away from it; without a value of their own, they start from a bound.
+    ends = outcomes("max_grad_norm", MODERN, member.replace(max_grad_norm=None), 50)
+    assert {m.max_grad_norm for m in ends} == {50.0, 100.0}
+    assert not mutation("weight_decay").applies(MODERN, member.replace(optimizer="adam", optimizer_options=()))
+    assert not mutation("max_grad_norm").applies(VECTORS, member)
+
+
+def test_an_optimizer_with_weight_decay_gets_one_of_the_space_and_others_none() -> None:
+    member = Hyperparameters(
+        hidden=(64,), optimizer="adamw", optimizer_options=(("weight_decay", 1e-3),), max_grad_norm=2.0
+    )
+    seen = {m.optimizer: m.optimizer_options for m in outcomes("optimizer", MODERN, member, 200)}
+    kept, without = (("weight_decay", 1e-3),), ()
+    assert seen == {"adam": without, "lion": kept, "nadamw": kept, "radam": without, "rmsprop": without}
+    adam = member.replace(optimizer="adam", optimizer_options=())
+    seen = {m.optimizer: m.weight_decay for m in outcomes("optimizer", MODERN, adam, 200)}
+    assert seen == {"adamw": 1e-5, "lion": 1e-5, "nadamw": 1e-5, "radam": None, "rmsprop": None}
+
+
+def test_long_chains_in_the_modern_space() -> None:
+    rng = np.random.default_rng(0)
+    member, names = MODERN.sample(rng), set()
+    for _ in range(400):
+        name, member = mutate(rng, MODERN, member, DEFAULT_MUTATIONS)
+        assert MODERN.contains(member)
+        names.add(name)
+    assert names == set(DEFAULT_MUTATIONS)

@@ -14,7 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from adaqn.checkpoint import CheckpointStore
 from adaqn.cli import main
+from adaqn.runs.checkpointing import recorded_threads
 
 KILLED_RUN = Path(__file__).with_name("killed_run.py")
 DISCRETE = {
@@ -158,6 +160,20 @@ def test_killed_with_segments_n_steps_and_a_diverged_member(tmp_path: Path) -> N
     assert killed.returncode == -signal.SIGKILL
     assert list((run_dir / "checkpoint" / "segments").glob("rows-*.zip"))
     assert adaqn("resume", str(run_dir), "--quiet").returncode == 0
+    assert exact_contents(run_dir) == exact_contents(whole)
+
+
+@pytest.mark.thorough
+def test_killed_with_two_threads_and_resumed_with_as_many(tmp_path: Path) -> None:
+    # The layers and batches of SAC, whose products are large enough to be divided.
+    sizes = {"batch-size": "128", "actor-hidden": "256x256", "grid": "learning_rate=1e-3,3e-3 hidden=256x256"}
+    changes = {"steps": "260", "threads": "2", **sizes}
+    whole, run_dir = tmp_path / "whole", tmp_path / "run"
+    assert adaqn(*arguments("Pendulum-v1", 1, whole, **changes)).returncode == 0
+    assert adaqn(*arguments("Pendulum-v1", 1, run_dir, **changes), before=["step", "217"]).returncode == -signal.SIGKILL
+    resumed = adaqn("resume", str(run_dir), "--quiet")  # in an environment that asks for one thread
+    assert (resumed.returncode, resumed.stderr) == (0, "")
+    assert recorded_threads(CheckpointStore(run_dir / "checkpoint")) == 2
     assert exact_contents(run_dir) == exact_contents(whole)
 
 

@@ -14,7 +14,7 @@ import pytest
 from jax import Array
 
 from adaqn.ensemble import Ensemble, EnsembleState
-from adaqn.hyperparameters import OPTIMIZERS, Hyperparameters
+from adaqn.hyperparameters import OPTIMIZERS, WITH_WEIGHT_DECAY, Hyperparameters
 from adaqn.networks.optimizers import build_optimizer, optimizer_spec
 
 RATES = dict.fromkeys(OPTIMIZERS, 0.1) | {
@@ -203,3 +203,34 @@ def test_a_key_begins_the_state_of_those_that_draw() -> None:
     drawn = [np.asarray(build_optimizer("noisy_sgd", 0.1, {}).update(parameters, state)[0]) for state in states]
     assert drawn[0].tolist() == drawn[1].tolist()
     assert drawn[0].tolist() != drawn[2].tolist()
+
+
+def test_a_gradient_is_scaled_down_to_the_global_norm_by_hand() -> None:
+    optimizer = build_optimizer("sgd", 1.0, {"max_grad_norm": 2.5})
+    # A norm of 5 over both arrays is halved; a smaller one stays, to the bit; zero stays zero.
+    for gradient, change in (((3.0, 4.0), (-1.5, -2.0)), ((0.75, 1.1), (-0.75, -1.1)), ((0.0, 0.0), (0.0, 0.0))):
+        arrays = [jnp.asarray([part], jnp.float32) for part in gradient]
+        changes, _ = optimizer.update(arrays, optimizer.init(arrays), arrays)
+        assert np.concatenate(jax.tree.leaves(changes)).tolist() == np.float32(change).tolist()
+
+
+@pytest.mark.parametrize("name", ["adam", "lamb"])
+def test_clipping_leaves_the_state_of_an_optimizer_as_it_is(name: str) -> None:
+    parameters = [jnp.asarray([1.0, 2.0])]
+    plain, clipping = build_optimizer(name, 0.1, {}), build_optimizer(name, 0.1, {"max_grad_norm": 1.0})
+    _, expected = plain.update([jnp.asarray([0.6, 0.8])], plain.init(parameters), parameters)
+    _, found = clipping.update([jnp.asarray([3.0, 4.0])], clipping.init(parameters), parameters)
+    assert jax.tree.structure(found) == jax.tree.structure(expected)
+    for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-6)
+
+
+def test_the_optimizers_with_weight_decay_are_listed() -> None:
+    assert [name for name in OPTIMIZERS if "weight_decay" in optimizer_spec(name).options] == list(WITH_WEIGHT_DECAY)
+
+
+def test_weight_decay_shrinks_parameters_without_a_gradient() -> None:
+    parameters = jnp.asarray([2.0, -4.0])
+    optimizer = build_optimizer("adamw", 0.5, {"weight_decay": 0.25})
+    change, _ = optimizer.update(jnp.zeros(2), optimizer.init(parameters), parameters)
+    assert np.asarray(change).tolist() == [-0.25, 0.5]

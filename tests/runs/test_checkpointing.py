@@ -11,6 +11,7 @@ import pytest
 from adaqn.checkpoint import CheckpointStore
 from adaqn.errors import CheckpointError, UserError
 from adaqn.exact_file import ExactFile
+from adaqn.runs import checkpointing
 from adaqn.runs.checkpointing import Checkpointer
 from adaqn.runs.config import RunConfig
 from adaqn.runs.directory import RunDirectory
@@ -304,3 +305,17 @@ def test_time_goes_on_from_where_it_was(tmp_path: Path, new_trainer: Any) -> Non
     second = recorders(tmp_path)
     second.checkpointer.restore(new_trainer())
     assert 3600.0 < second.checkpointer._stopwatch.elapsed < 3700.0
+
+
+@pytest.mark.parametrize("before", (None, 1))
+def test_a_checkpoint_of_a_version_that_rounds_differently_is_refused(
+    tmp_path: Path, new_trainer: Any, monkeypatch: pytest.MonkeyPatch, before: int | None
+) -> None:
+    monkeypatch.setattr(checkpointing, "ARITHMETIC", before)
+    run = recorders(tmp_path)
+    new_trainer().run(60, run.observers([InterruptedAt(40)]))
+    monkeypatch.undo()
+    content = exact(tmp_path)
+    with pytest.raises(CheckpointError, match="another version of adaqn, whose programs round differently"):
+        recorders(tmp_path).checkpointer.restore(new_trainer())
+    assert exact(tmp_path) == content

@@ -90,11 +90,12 @@ def update(step: int, target: int, losses: Sequence[float], newly_diverged: tupl
     return TargetUpdate(step, target, tuple(losses), (1,) * len(losses), newly_diverged)
 
 
-def test_the_header_names_the_run_and_its_members() -> None:
+def test_the_header_names_the_run_and_its_members(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("adaqn.runs.console.available_cores", lambda: 6)
     console, trainer = make_console(), make_trainer(count=3)
     make_reporter(trainer, console).on_start(trainer)
     lines = lines_of(console)
-    facts = {line[:14].strip(): line[14:] for line in lines[:7]}
+    facts = {line[:14].strip(): line[14:] for line in lines[:8]}
     assert facts == {
         "algorithm": "adadqn",
         "environment": "FakeEnv (3 in parallel)",
@@ -102,9 +103,10 @@ def test_the_header_names_the_run_and_its_members() -> None:
         "actions": "Discrete 4",
         "seed": "42",
         "steps": "1,000",
+        "threads": "1 on 6 cores",
         "memory": "replay 3.4 MB, parameters 210 kB",
     }
-    assert lines[7].split() == [
+    assert lines[8].split() == [
         "member",
         "hidden",
         "activation",
@@ -114,7 +116,7 @@ def test_the_header_names_the_run_and_its_members() -> None:
         "loss",
         "discount",
     ]
-    assert [line.split() for line in lines[9:]] == [
+    assert [line.split() for line in lines[10:]] == [
         [str(k), hidden, "relu", "adam", "3e-4", "l2", "0.99"]
         for k, hidden in enumerate(["25x25", "50x50", "100x100", "200x200"])
     ]
@@ -142,7 +144,7 @@ def test_members_with_everything_of_their_own_fit_into_80_columns() -> None:
 def test_of_many_members_the_first_and_last_ten_are_listed() -> None:
     console, trainer = make_console(), make_trainer(grid(hidden=[(n,) for n in range(100, 125)]))
     make_reporter(trainer, console).on_start(trainer)
-    rows = [line.split()[:2] for line in lines_of(console)[9:]]
+    rows = [line.split()[:2] for line in lines_of(console)[10:]]
     ten = [[str(k), str(100 + k)] for k in range(25)]
     assert rows == [*ten[:10], ["…", "…"], *ten[15:]]
 

@@ -139,7 +139,7 @@ def test_a_run_takes_one_thread_unless_the_user_says_otherwise(monkeypatch: pyte
     for name in processes.ONE_THREAD:
         monkeypatch.delenv(name, raising=False)
     assert processes.process_environment()["OMP_NUM_THREADS"] == "1"
-    assert "intra_op_parallelism_threads=1" in processes.process_environment()["XLA_FLAGS"]
+    assert processes.process_environment()["PJRT_NPROC"] == "1"
     assert processes.process_environment()["XLA_PYTHON_CLIENT_PREALLOCATE"] == "false"  # several may share a GPU
     monkeypatch.setenv("OMP_NUM_THREADS", "4")
     assert processes.process_environment()["OMP_NUM_THREADS"] == "4"

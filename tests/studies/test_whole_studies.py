@@ -14,7 +14,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from adaqn.checkpoint import CheckpointStore
 from adaqn.files import Json
+from adaqn.runs.checkpointing import recorded_threads
 from adaqn.runs.directory import EXACT_FILES
 from adaqn.studies.definition import expand
 from adaqn.studies.directory import StudyDirectory
@@ -36,7 +38,7 @@ ENVIRONMENT = {**os.environ, "RAY_worker_niceness": "0"}  # or workers get no ti
 KEYS = expand(WHOLE, "whole").runs()
 
 
-def start(where: Path, *arguments: str) -> subprocess.Popen[str]:
+def start(where: Path, *arguments: str, environ: dict[str, str] = ENVIRONMENT) -> subprocess.Popen[str]:
     """`adaqn study` in a process of its own."""
     return subprocess.Popen(
         [
@@ -53,7 +55,7 @@ def start(where: Path, *arguments: str) -> subprocess.Popen[str]:
         stderr=subprocess.STDOUT,
         text=True,
         cwd=ROOT,
-        env=ENVIRONMENT,
+        env=environ,
     )
 
 
@@ -212,3 +214,13 @@ def test_the_command_line_runs_a_study_through_submitit(tmp_path: Path, referenc
     output = ends_well(start(where, "--seeds", "0", "--launcher", "slurm", "--resource", "cluster=local"))
     assert "1 of 1 runs are finished" in output
     assert exact_files(where) == of_first(reference)
+
+
+def test_a_run_has_one_thread_or_those_of_its_arm(tmp_path: Path) -> None:
+    arms = {"one": {}, "three": {"threads": 3}}
+    (tmp_path / "whole.yaml").write_text(yaml.safe_dump({**TINY, "seeds": 1, "arms": arms}))
+    environ = {name: value for name, value in ENVIRONMENT.items() if name != "PJRT_NPROC"}
+    ends_well(start(tmp_path, "--no-calibration", environ=environ))
+    directory = StudyDirectory(tmp_path / "study")
+    runs = [directory.run(RunKey(arm, "CartPole-v1", 0)) for arm in arms]
+    assert [recorded_threads(CheckpointStore(run / "checkpoint")) for run in runs] == [1, 3]

@@ -4,7 +4,8 @@ Convolutions are matched with convolutions and hidden layers with hidden layers,
 the output layer with the output layer. A kernel is inherited only if both read the same kind of input: the
 observation, the channels of a convolution or the units of a hidden layer. Weights on hidden units are meaningless to
 an output layer that reads the observation instead, while an output layer that now reads another hidden layer keeps
-them. A bias has no input, and is always inherited.
+them. A bias has no input, and is always inherited. Between plain layers and residual blocks, the first hidden layer
+is inherited, which is the projection of the blocks. Layer norms are matched with layer norms.
 
 The overlap of two kernels of different sizes is at the upper left: the first rows, columns, channels and units. The
 first dense kernel after the convolutions is sliced as [height, width, channel, units], because its flattened rows
@@ -18,15 +19,16 @@ from typing import NamedTuple
 
 import numpy as np
 
+from adaqn.networks.layers import with_arrays
 from adaqn.networks.network import Network
 
 
 class Place(NamedTuple):
     """The position of a parameter array in a network."""
 
-    layer: str  # convolution, hidden or output
-    position: int  # index among the layers of its kind, from the input
-    reads: str  # input of a kernel: observation, channels or units; nothing for a bias
+    part: str  # layer that it belongs to
+    array: int  # 0 for a kernel or a scale, 1 for a bias
+    reads: str  # kind of input of a kernel; nothing for other arrays
 
 
 def inherit(old: Network, parameters: np.ndarray, new: Network, fresh: np.ndarray) -> np.ndarray:
@@ -47,24 +49,10 @@ def _arrays(network: Network, flat: np.ndarray) -> dict[Place, np.ndarray]:
         raise ValueError(f"the network has {network.size} parameters, but got an array of shape {flat.shape}")
     arrays: dict[Place, np.ndarray] = {}
     start = 0
-    for place, shape in zip(_places(network), network.structured_shapes, strict=True):
-        stop = start + math.prod(shape)
-        arrays[place] = flat[start:stop].reshape(shape)
-        start = stop
+    for layer in with_arrays(network.layers):
+        for index, shape in enumerate(layer.shapes):
+            stop = start + math.prod(shape)
+            place = Place(layer.part, index, layer.reads if index == 0 else "")
+            arrays[place] = flat[start:stop].reshape(shape)
+            start = stop
     return arrays
-
-
-def _places(network: Network) -> list[Place]:
-    """The place of each array in the order of the flat vector."""
-    layers = (
-        ("convolution", len(network.architecture.convolutions), "channels"),
-        ("hidden", len(network.architecture.hidden), "units"),
-        ("output", 1, "values"),
-    )
-    places: list[Place] = []
-    reads = "observation"
-    for layer, count, gives in layers:
-        for position in range(count):
-            places += [Place(layer, position, reads), Place(layer, position, "nothing")]
-            reads = gives
-    return places

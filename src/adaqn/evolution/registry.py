@@ -9,8 +9,10 @@ from adaqn.plugins import PluginFolder
 _EXPLOIT = PluginFolder("exploit rule", exploit.__name__, entry_points="adaqn.exploit")
 _MUTATIONS = PluginFolder("mutation", mutations.__name__, entry_points="adaqn.mutations")
 
-# The paper's mutations. A run lists its mutations, so that adding one does not change existing runs.
-DEFAULT_MUTATIONS = ("activation", "architecture", "learning_rate", "loss", "optimizer")
+# The paper's mutations, then those of dimensions that its spaces do not have, where they never apply. A run lists its
+# mutations, so that adding one does not change existing runs.
+PAPER_MUTATIONS = ("activation", "architecture", "learning_rate", "loss", "optimizer")
+DEFAULT_MUTATIONS = (*PAPER_MUTATIONS, "block", "normalization", "max_grad_norm", "weight_decay")
 
 
 def exploit_rule(name: str) -> ExploitRule:

@@ -8,6 +8,7 @@ program for every array shape takes longer than compiling the training step.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -19,8 +20,7 @@ from adaqn.errors import UserError
 from adaqn.hyperparameters import Architecture
 from adaqn.networks.activations import ACTIVATION_FUNCTIONS
 from adaqn.networks.convolution import convolve, output_size
-
-Shape = tuple[int, ...]
+from adaqn.networks.layers import Layer, Shape, layer_norm, layers_of, with_arrays
 
 
 @dataclass(frozen=True)
@@ -55,24 +55,19 @@ class Network:
         return tuple(shapes)
 
     @cached_property
+    def layers(self) -> tuple[Layer, ...]:
+        """The layers in the order in which they are applied."""
+        return layers_of(self.architecture, self.observation_shape, self.outputs)
+
+    @cached_property
     def structured_shapes(self) -> tuple[Shape, ...]:
         """Like `shapes`, but with the first dense kernel as (height, width, channels, units)."""
-        shapes: list[Shape] = []
-        for layer, (_, _, channels) in zip(self.architecture.convolutions, self.images, strict=False):
-            shapes += [(layer.kernel, layer.kernel, channels, layer.channels), (layer.channels,)]
-        features = self.images[-1]
-        for units in (*self.architecture.hidden, self.outputs):
-            shapes += [(*features, units), (units,)]
-            features = (units,)
-        return tuple(shapes)
+        return tuple(shape for layer in with_arrays(self.layers) for shape in layer.shapes)
 
     @cached_property
     def shapes(self) -> tuple[Shape, ...]:
-        """The shapes of every layer's kernel and bias, in the order of the flat vector."""
-        shapes, first_dense = list(self.structured_shapes), 2 * len(self.architecture.convolutions)
-        *features, units = shapes[first_dense]
-        shapes[first_dense] = (math.prod(features), units)
-        return tuple(shapes)
+        """The shapes of every layer's arrays, in the order of the flat vector: kernel or scale, then bias."""
+        return tuple(shape for layer in with_arrays(self.layers) for shape in layer.flat_shapes)
 
     @cached_property
     def size(self) -> int:
@@ -80,13 +75,15 @@ class Network:
         return sum(math.prod(shape) for shape in self.shapes)
 
     def init(self, rng: np.random.Generator) -> np.ndarray:
-        """Initial parameters as in the authors' code, with zero biases. [P]
+        """Initial parameters as in the authors' code, with zero biases and unit scales. [P]
 
         A perceptron uses LeCun normal kernels. With convolutions, all kernels are scaled by fan_avg instead of fan_in.
         """
         average = bool(self.architecture.convolutions)
+        scales = {2 * i for i, layer in enumerate(with_arrays(self.layers)) if layer.kind == "layer_norm"}
         parts = [
-            _kernel(rng, shape, average) if len(shape) > 1 else np.zeros(shape, np.float32) for shape in self.shapes
+            _kernel(rng, shape, average) if len(shape) > 1 else np.full(shape, float(i in scales), np.float32)
+            for i, shape in enumerate(self.shapes)
         ]
         return np.concatenate([part.ravel() for part in parts])
 
@@ -105,19 +102,29 @@ class Network:
 
     def apply(self, arrays: list[Array], observation: Array) -> Array:
         """The outputs for a batch of observations. [B, ...] -> [B, outputs]"""
-        activation = ACTIVATION_FUNCTIONS[self.architecture.activation]
         x = observation.astype(jnp.float32)
         if self.scale != 1.0:
             x = x * self.scale
-        first_dense = 2 * len(self.architecture.convolutions)
-        for i, layer in enumerate(self.architecture.convolutions):
-            kernel, bias = arrays[2 * i : 2 * i + 2]
-            x = activation(convolve(x, kernel, layer.stride, self.architecture.padding) + bias[None, None, None, :])
-        x = x.reshape(x.shape[0], -1)
-        for i in range(first_dense, len(arrays), 2):
-            if i > first_dense:
-                x = activation(x)
-            x = x @ arrays[i] + arrays[i + 1][None, :]
+        return self._applied(self.layers, iter(arrays), x)
+
+    def _applied(self, layers: Sequence[Layer], arrays: Iterator[Array], x: Array) -> Array:
+        """Apply layers, whose arrays come next from the iterator."""
+        for layer in layers:
+            match layer.kind:
+                case "activation":
+                    x = ACTIVATION_FUNCTIONS[self.architecture.activation](x)
+                case "flatten":
+                    x = x.reshape(x.shape[0], -1)
+                case "convolution":
+                    kernel, bias = next(arrays), next(arrays)
+                    x = convolve(x, kernel, layer.stride, self.architecture.padding) + bias[None, None, None, :]
+                case "dense":
+                    kernel, bias = next(arrays), next(arrays)
+                    x = x @ kernel + bias[None, :]
+                case "layer_norm":
+                    x = layer_norm(x, next(arrays), next(arrays))
+                case "residual":
+                    x = x + self._applied(layer.inner, arrays, x)
         return x
 
 

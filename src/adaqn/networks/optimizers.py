@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
 import optax
 from jax import Array
 
@@ -43,10 +45,26 @@ def optimizer_spec(name: str) -> OptimizerSpec:
 def build_optimizer(
     name: str, learning_rate: Array | float, options: Mapping[str, Any], key: Array | int = 0
 ) -> optax.GradientTransformation:
-    """Build an optimizer; its numbers may be traced, and `key` seeds stochastic optimizers."""
+    """Build an optimizer; its numbers may be traced, and `key` seeds stochastic optimizers.
+
+    With the option `max_grad_norm`, the gradient is clipped before the optimizer gets it.
+    """
     spec = optimizer_spec(name)
     extra = {"key": key} if spec.draws else {}
-    return spec.build(learning_rate, **options, **extra)
+    own = {option: value for option, value in options.items() if option != "max_grad_norm"}
+    optimizer = spec.build(learning_rate, **own, **extra)
+    return clipped(optimizer, options["max_grad_norm"]) if "max_grad_norm" in options else optimizer
+
+
+def clipped(optimizer: optax.GradientTransformation, max_norm: Array | float) -> optax.GradientTransformation:
+    """The optimizer with gradients scaled down to at most this global norm; its state is the same."""
+
+    def update(gradient: Any, state: Any, parameters: Any = None) -> tuple[Any, Any]:
+        norm = jnp.sqrt(sum(jnp.square(part).sum() for part in jax.tree.leaves(gradient)))
+        scaled = jax.tree.map(lambda part: part * (max_norm / jnp.maximum(norm, max_norm)), gradient)
+        return optimizer.update(scaled, state, parameters)
+
+    return optax.GradientTransformation(optimizer.init, update)
 
 
 def check_options(member: Hyperparameters) -> None:
@@ -57,4 +75,4 @@ def check_options(member: Hyperparameters) -> None:
             raise unknown_option(member.optimizer, name, allowed)
 
 
-__all__ = ["OPTIMIZERS", "OptimizerSpec", "build_optimizer", "check_options", "optimizer_spec"]
+__all__ = ["OPTIMIZERS", "OptimizerSpec", "build_optimizer", "check_options", "clipped", "optimizer_spec"]

@@ -17,16 +17,22 @@ from adaqn.checkpoint import CheckpointStore
 from adaqn.errors import CheckpointError, UserError
 from adaqn.exact_file import NOTHING, ExactFile, Written
 from adaqn.files import Json
+from adaqn.limits import THREADS
 from adaqn.runs.config import RunConfig
 from adaqn.runs.directory import EXACT_FILES, RunDirectory
 from adaqn.runs.gym_spaces import check_same_spaces, describe_spaces
 from adaqn.runs.recorders.stopwatch import Stopwatch
 from adaqn.snapshot import Snapshot
+from adaqn.threads import thread_count
 from adaqn.training.callbacks import crossed
 from adaqn.training.observers import Observer
 
 if TYPE_CHECKING:
     from adaqn.training.trainer import Trainer
+
+
+# Raised whenever compiled programs come to compute the same in another order, so that the last bits of a run differ.
+ARITHMETIC = 2
 
 
 class Checkpointer(Observer["Trainer"]):
@@ -87,8 +93,9 @@ class Checkpointer(Observer["Trainer"]):
         self._check_config(snapshot)
         check_same_spaces("the checkpoint", snapshot.meta.get("spaces"), _spaces(trainer))
         if not finished:
+            _require_same_arithmetic(snapshot)
             self._resume_files(_written(snapshot))
-        _warn_of_another_platform(snapshot)
+            _warn_of_another_platform(snapshot)
         trainer.restore(snapshot)
         self._stopwatch.set(float(snapshot.meta.get("elapsed", 0.0)))
         self._saved = trainer.clock.step
@@ -163,7 +170,7 @@ class Checkpointer(Observer["Trainer"]):
             "elapsed": self._stopwatch.elapsed,
             "config": config,
         }
-        meta |= {"spaces": _spaces(trainer), "platform": platform_facts()}
+        meta |= {"spaces": _spaces(trainer), "platform": platform_facts(), "arithmetic": ARITHMETIC}
         self._store.save(trainer.clock.step, Snapshot(snapshot.arrays, meta), trainer.replay)
         self._saved = trainer.clock.step
 
@@ -183,11 +190,28 @@ class Checkpointer(Observer["Trainer"]):
 
 
 def platform_facts() -> Json:
-    """What the last bits of results depend on besides the configuration: XLA splits large products among cores."""
+    """What the last bits of results depend on besides the configuration: XLA splits large products among threads."""
     versions = {name: metadata.version(name) for name in ("jax", "jaxlib", "numpy", "gymnasium")}
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    facts = {"machine": platform.machine(), "cores": cores, "XLA_FLAGS": os.environ.get("XLA_FLAGS", "")}
+    flags = os.environ.get("XLA_FLAGS", "")
+    facts = {"machine": platform.machine(), "threads": thread_count(), "XLA_FLAGS": flags}
     return {**versions, **facts, "backend": backend()}
+
+
+def recorded_threads(store: CheckpointStore) -> int | None:
+    """The number of XLA threads that the newest checkpoint was computed with, if there is one."""
+    facts = store.newest_meta().get("platform")
+    threads = facts.get("threads") if isinstance(facts, dict) else None
+    return threads if type(threads) is int and 1 <= threads <= THREADS else None
+
+
+def _require_same_arithmetic(snapshot: Snapshot) -> None:
+    before = snapshot.meta.get("arithmetic")
+    if before != ARITHMETIC:
+        raise CheckpointError(
+            f"the checkpoint is of another version of adaqn, whose programs round differently (number {before}, here "
+            f"{ARITHMETIC}), so the run cannot go on as it would have: finish it with the version that began it, or "
+            "train it as a new run"
+        )
 
 
 def _warn_of_another_platform(snapshot: Snapshot) -> None:

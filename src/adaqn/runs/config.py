@@ -19,6 +19,7 @@ from adaqn.limits import most
 from adaqn.plugins import PresetFolder
 from adaqn.runs.horizons import Horizons, horizon_from, horizons, until
 from adaqn.space import SearchSpace, space_from
+from adaqn.threads import checked_threads
 
 if TYPE_CHECKING:
     from adaqn.envs.source import EnvironmentLike, EnvironmentOverride, EnvironmentSource
@@ -48,6 +49,7 @@ class RunConfig:
     horizon: int | Horizons | None = None  # step at which schedules "until the end of the run" end; None: steps
     seed: int = 0
     n_envs: int = 1
+    threads: int | None = None  # of XLA; None: chosen automatically on the command line, JAX's default in Python
     members: tuple[Hyperparameters, ...]
     space: SearchSpace | None = None  # search space from which members are sampled or mutated
     schedule: tuple[Scheduled, ...] = ()  # hyperparameters of the only member of a dqn, from each step on
@@ -64,6 +66,8 @@ class RunConfig:
             set_field(name, count(name, getattr(self, name), low, most(name)))
         for name in ("log_interval", "checkpoint_interval"):
             set_field(name, count(name, getattr(self, name), low=1))
+        if self.threads is not None:
+            set_field("threads", checked_threads(self.threads))
         set_field("horizon", horizon_from(self.horizon))
         if self.wandb_project is not None and not isinstance(self.wandb_project, str):
             raise UserError(f"wandb_project must be the name of a project, but got {self.wandb_project!r}")
@@ -149,8 +153,9 @@ class RunConfig:
                 del values[name]
         settings = dataclasses.asdict(self.settings)
         values["settings"] = {k: list(v) if isinstance(v, tuple) else v for k, v in settings.items()}
-        if self.base is None:  # as in most runs
-            del values["base"]
+        for name in ("base", "threads"):
+            if values[name] is None:  # as in most runs
+                del values[name]
         values["members"] = [member.to_dict() for member in self.members] or None  # a search samples its own
         values["space"] = None if self.space is None else self.space.to_dict()
         values["schedule"] = schedule_values(self.schedule)
@@ -192,7 +197,8 @@ class RunConfig:
 
     def differences(self, other: Mapping[str, Any], step: int) -> list[str]:
         """The entries that differ from another configuration's `to_dict` and affect the run up to this step."""
-        apart = (*OBSERVATION_SETTINGS, "steps", "horizon")
+        # Another number of threads may change the last bits; the checkpoint's platform facts report that.
+        apart = (*OBSERVATION_SETTINGS, "steps", "horizon", "threads")
         mine = {name: value for name, value in self.to_dict().items() if name not in apart}
         changed = [name for name, value in mine.items() if other.get(name) != value]
         # The end of a run affects earlier steps only through schedules that depend on it.

@@ -18,6 +18,7 @@ from adaqn.runs.progress_line import ProgressLine, duration_label, mean_return, 
 from adaqn.runs.reading import EVALUATION, BestModel
 from adaqn.runs.standings import HistoryRecorder, acting_returns
 from adaqn.runs.tables import facts_table, members_table, outcome_notes, outcome_table, space_label
+from adaqn.threads import available_cores, thread_count
 from adaqn.training.observers import LATEST, RECENT, Episode, Observer, RunView
 
 
@@ -94,6 +95,7 @@ class ConsoleReporter(Observer[RunView]):
             "actions": space_label(environments.action_space),
             "seed": str(trainer.seed),
             "steps": f"{self.steps:,}" + (f", resumed at {trainer.clock.step:,}" if trainer.clock.step else ""),
+            "threads": f"{thread_count()} on {_cores(available_cores())}",
             "memory": f"replay {bytes_label(self.memory.replay)}, parameters {bytes_label(self.memory.parameters)}",
         }
         self.console.print(facts_table(facts))
@@ -188,6 +190,10 @@ class ConsoleReporter(Observer[RunView]):
         console.print(outcome_table(report.members, report.targets, acting, pair, console.width))
         for line in (*outcome_notes(len(report.members), pair, one_by_one), *self.conclusion()):
             console.print(line)
+
+
+def _cores(count: int) -> str:
+    return f"{count} core{'' if count == 1 else 's'}"
 
 
 def _episodes(count: int) -> str:

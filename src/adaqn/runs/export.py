@@ -17,6 +17,7 @@ from adaqn.envs.gym_spaces import observation_dtype
 from adaqn.errors import UserError, unknown_name
 from adaqn.exported_policy import FORMAT, VERSION, ExportedPolicy
 from adaqn.files import Json, make_parent, replacing, require_ours
+from adaqn.networks.layers import Layer, with_arrays
 from adaqn.runs.gym_spaces import describe_spaces
 from adaqn.runs.onnx_graph import PRODUCER, onnx_model
 
@@ -79,9 +80,11 @@ def write_policy(
     network = weights.network
     if not np.isfinite(weights.parameters).all():
         raise UserError("the policy has non-finite parameters, so it cannot be exported")
+    described = [_described(layer) for layer in network.layers]
+    plain = {layer["kind"] for layer in described} <= {"convolution", "activation", "flatten", "dense"}
     meta = {
         "format": FORMAT,
-        "version": VERSION,
+        "version": 1 if plain else VERSION,  # so that earlier readers can read what they know
         "kind": weights.kind,
         "observation": {
             "shape": list(observations.shape),
@@ -92,12 +95,13 @@ def write_policy(
         "activation": network.architecture.activation,
         "strides": [layer.stride for layer in network.architecture.convolutions],
         "padding": network.architecture.padding,
+        **({} if plain else {"layers": described}),
         # For information only.
         "environment": env,
         "algorithm": algo,
         "hyperparameters": weights.hyperparameters.to_dict(),
     }
-    arrays = _layers(weights)
+    arrays = _arrays(weights)
     content = _onnx(arrays, meta, describe_spaces(observations, actions)) if format == "onnx" else _npz(arrays, meta)
     make_parent(path)
     with replacing(path) as file:
@@ -118,11 +122,25 @@ def _onnx(arrays: dict[str, np.ndarray], meta: Json, described: Json) -> bytes:
     return onnx_model(arrays, meta, texts, __version__).SerializeToString(deterministic=True)
 
 
-def _layers(weights: PolicyWeights) -> dict[str, np.ndarray]:
+def _described(layer: Layer) -> Json:
+    """A layer as `ExportedPolicy` reads it; its arrays are in `_arrays`."""
+    described: Json = {"kind": layer.kind}
+    if layer.kind == "convolution":
+        described["stride"] = layer.stride
+    if layer.inner:
+        described["layers"] = [_described(inner) for inner in layer.inner]
+    return described
+
+
+def _arrays(weights: PolicyWeights) -> dict[str, np.ndarray]:
     """The flat parameter vector as the named arrays that `ExportedPolicy` reads."""
     shapes = weights.network.shapes
     pieces = np.split(weights.parameters, np.cumsum([math.prod(shape) for shape in shapes])[:-1])
-    names = [f"{part}_{i}" for i in range(len(shapes) // 2) for part in ("kernel", "bias")]
+    names = [
+        f"{part}_{i}"
+        for i, layer in enumerate(with_arrays(weights.network.layers))
+        for part in ("scale" if layer.kind == "layer_norm" else "kernel", "bias")
+    ]
     return {name: piece.reshape(shape) for name, piece, shape in zip(names, pieces, shapes, strict=True)}
 
 

@@ -38,8 +38,15 @@ def convolutions_label(member: Hyperparameters) -> str:
 
 
 def options_label(member: Hyperparameters) -> str:
-    """The optimizer options that are set: eps=1.5e-4."""
-    return " ".join(f"{name}={number_label(value)}" for name, value in member.optimizer_options)
+    """The optimizer options that are set, and the limit of the gradient's norm: eps=1.5e-4 max_grad_norm=10."""
+    return " ".join(f"{name}={number_label(value)}" for name, value in member.traced_options.items())
+
+
+def layers_kind_label(member: Hyperparameters) -> str:
+    """The kind of the hidden layers: plain, layer norm or residual."""
+    if member.block == "residual":
+        return "residual"
+    return "layer norm" if member.normalization == "layer" else "plain"
 
 
 def number_label(value: float) -> str:
@@ -68,6 +75,7 @@ def _words(member: Hyperparameters) -> tuple[str, ...]:
         options_label(member) or "default options",
         f"lr {number_label(member.learning_rate)}",
         member.loss,
+        layers_kind_label(member),
         "default discount" if member.discount is None else f"discount {member.discount:.6g}",
     )
 

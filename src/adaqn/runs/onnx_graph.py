@@ -7,13 +7,13 @@ first), and back before they are flattened.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from adaqn.errors import UserError
-from adaqn.exported_policy import VERSION
+from adaqn.exported_policy import NORM_EPSILON, VERSION, described_layers, layer_kinds
 from adaqn.extras import require_extra
 from adaqn.files import Json
 
@@ -83,14 +83,16 @@ def onnx_model(arrays: Arrays, meta: Json, properties: Mapping[str, str], versio
 
 
 # Everything that describes a network in the metadata of an exported policy; the rest is for information.
-_KNOWN = {"format", "version", "kind", "observation", "action", "activation", "strides", "padding"}
+_KNOWN = {"format", "version", "kind", "observation", "action", "activation", "strides", "padding", "layers"}
 _INFORMATION = {"environment", "algorithm", "hyperparameters"}
 
 
 def _require_known(arrays: Arrays, meta: Json) -> None:
     """Raise for a network with a part that has no function below, instead of leaving that part out."""
     unknown = [name for name, value in meta.items() if name not in _KNOWN | _INFORMATION and value]
-    unknown += [name for name in arrays if name.rpartition("_")[0] not in ("kernel", "bias")]
+    unknown += [name for name in arrays if name.rpartition("_")[0] not in ("kernel", "scale", "bias")]
+    kinds = sorted(layer_kinds(described_layers(arrays, meta))) if meta["version"] <= VERSION else []
+    unknown += [f"layers of the kind {kind}" for kind in kinds if not hasattr(_Network, f"_{kind}")]
     unknown += [f"the activation {name}" for name in [meta["activation"]] if name not in ACTIVATIONS]
     unknown += [f"the kind {name}" for name in [meta["kind"]] if name not in DECISIONS]
     if meta["version"] > VERSION:
@@ -101,20 +103,54 @@ def _require_known(arrays: Arrays, meta: Json) -> None:
 
 def _network(graph: Graph, x: str, arrays: Arrays, meta: Json) -> str:
     """The outputs of the network for a batch of observations. [B, ...] -> [B, outputs]"""
-    activation = ACTIVATIONS[meta["activation"]]
-    layers = [(arrays[f"kernel_{i}"], arrays[f"bias_{i}"]) for i in range(len(arrays) // 2)]
-    strides = meta["strides"]
     x = scaled(graph, x, meta["observation"])
-    if strides:
-        x = graph.add("Transpose", x, perm=[0, 3, 1, 2])
-        for (kernel, bias), stride in zip(layers, strides, strict=False):
-            x = convolution(graph, x, kernel, bias, stride, meta["padding"])
-            x = activation(graph, x, 1)
-        x = graph.add("Transpose", x, perm=[0, 2, 3, 1])
-    x = graph.add("Flatten", x, axis=1)
-    for i, (kernel, bias) in enumerate(layers[len(strides) :]):
-        x = dense(graph, activation(graph, x, -1) if i else x, kernel, bias)
-    return x
+    return _Network(graph, arrays, meta).sequence(described_layers(arrays, meta), x)
+
+
+class _Network:
+    """Adds the layers of a network to a graph, one method per kind of layer."""
+
+    def __init__(self, graph: Graph, arrays: Arrays, meta: Json) -> None:
+        self._graph = graph
+        self._arrays = arrays
+        self._activate = ACTIVATIONS[meta["activation"]]
+        self._padding = meta["padding"]
+        self._used = 0  # layers with arrays so far
+        self._channels_first = False  # whether the current value is an image in ONNX's layout
+
+    def sequence(self, layers: Sequence[Json], x: str) -> str:
+        """Add layers one after the other."""
+        for layer in layers:
+            x = getattr(self, f"_{layer['kind']}")(layer, x)
+        return x
+
+    def _pair(self, name: str) -> tuple[np.ndarray, np.ndarray]:
+        number = self._used
+        self._used += 1
+        return self._arrays[f"{name}_{number}"], self._arrays[f"bias_{number}"]
+
+    def _convolution(self, layer: Json, x: str) -> str:
+        if not self._channels_first:
+            x, self._channels_first = self._graph.add("Transpose", x, perm=[0, 3, 1, 2]), True
+        return convolution(self._graph, x, *self._pair("kernel"), layer["stride"], self._padding)
+
+    def _activation(self, layer: Json, x: str) -> str:
+        return self._activate(self._graph, x, 1 if self._channels_first else -1)
+
+    def _flatten(self, layer: Json, x: str) -> str:
+        if self._channels_first:
+            x, self._channels_first = self._graph.add("Transpose", x, perm=[0, 2, 3, 1]), False
+        return self._graph.add("Flatten", x, axis=1)
+
+    def _dense(self, layer: Json, x: str) -> str:
+        return dense(self._graph, x, *self._pair("kernel"))
+
+    def _layer_norm(self, layer: Json, x: str) -> str:
+        scale, bias = (self._graph.constant(array) for array in self._pair("scale"))
+        return self._graph.add("LayerNormalization", x, scale, bias, axis=-1, epsilon=NORM_EPSILON)
+
+    def _residual(self, layer: Json, x: str) -> str:
+        return self._graph.add("Add", x, self.sequence(layer["layers"], x))
 
 
 def scaled(graph: Graph, x: str, observation: Json) -> str:

@@ -12,6 +12,7 @@ from adaqn.agents.protocol import MemberReport
 from adaqn.hyperparameters import Hyperparameters
 from adaqn.runs.labels import (
     convolutions_label,
+    layers_kind_label,
     layers_label,
     loss_meaning,
     member_labels,
@@ -49,8 +50,9 @@ def members_table(members: Sequence[Hyperparameters], gamma: float, width: int) 
             table.add_row(*["…"] * len(table.columns))
         if len(members) > MOST_ROWS and MOST_ROWS // 2 <= index < len(members) - MOST_ROWS // 2:
             continue
+        kind = layers_kind_label(member)
         row = [
-            layers_label(member.hidden),
+            layers_label(member.hidden) + ("" if kind == "plain" else f" {kind}"),
             member.activation,
             f"{member.optimizer} {options_label(member)}".strip(),
             number_label(member.learning_rate),

@@ -70,7 +70,7 @@ def measure(config: RunConfig) -> Measurement:
     """Train for a few seconds."""
     from adaqn.api import Model
 
-    model = Model.from_config(_soon_learning(config))
+    model = Model.from_config(_soon_learning(config), threads=config.threads)
     watch = _Stopwatch()
     model.learn(config.steps, watch)
     replay = int(model.trainer.replay.nbytes * min(1.0, config.steps / config.settings.buffer_size))

@@ -17,8 +17,8 @@ from adaqn.studies.directory import StudyDirectory
 from adaqn.studies.display import StudyDisplay
 from adaqn.studies.execution import Execution, Failure, StudyInterrupted
 from adaqn.studies.launchers import LAUNCHERS, Options, open_launcher
-from adaqn.studies.processes import cores
 from adaqn.studies.study import RunKey, Study, seeds_from_text
+from adaqn.threads import available_cores
 
 
 class Request(NamedTuple):
@@ -49,10 +49,10 @@ def run_study(request: Request) -> int:
     console = standard_console()
     options = Options(directory.path.resolve(), request.jobs, request.address, _resources(request.resources))
     LAUNCHERS.require(request.launcher)
-    jobs = cores() if request.jobs is None else count("--jobs", request.jobs, low=1)
+    jobs = available_cores() if request.jobs is None else count("--jobs", request.jobs, low=1)
     measured = {}
     if not request.no_calibration:
-        measured = measurements(study, directory, keys, min(jobs, cores()), console, keep=not request.dry_run)
+        measured = measurements(study, directory, keys, min(jobs, available_cores()), console, keep=not request.dry_run)
     rows = costs(study, directory, keys, measured)
     if rows:
         console.print(cost_table(study, rows, jobs))

@@ -13,11 +13,12 @@ from typing import IO
 
 from adaqn.files import make_parent, writing
 from adaqn.studies.launchers import Ending, Job
+from adaqn.threads import VARIABLE
 
 PATIENCE = 60.0  # seconds that a run has for its last step and checkpoint
 _LOOK = 0.1  # seconds between two looks at whether a process has ended
 ONE_THREAD = {
-    "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
+    VARIABLE: "1",
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
@@ -123,8 +124,3 @@ def command(job: Job) -> list[str]:
 def process_environment() -> dict[str, str]:
     """The environment of the process: one thread, because there is a process for every core."""
     return {**os.environ, **{name: os.environ.get(name) or value for name, value in ONE_THREAD.items()}}
-
-
-def cores() -> int:
-    """How many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -214,7 +214,8 @@ def differences(before: Any, after: Any) -> list[str]:
 
 def config_differences(recorded: RunConfig, wanted: RunConfig) -> list[str]:
     """The entries in which the configuration of a run that exists differs from the one that it should have."""
-    apart = (*OBSERVATION_SETTINGS, "version")  # watching a run does not change it
+    # Watching a run does not change it, and another number of threads changes at most its last digits.
+    apart = (*OBSERVATION_SETTINGS, "version", "threads")
     plain = [{k: v for k, v in config.to_dict().items() if k not in apart} for config in (recorded, wanted)]
     for values, config in zip(plain, (recorded, wanted), strict=True):
         values["horizon"] = [list(entry) for entry in config.horizons]

@@ -45,7 +45,7 @@ def perform(study_dir: Path, key: RunKey) -> int:
         else:
             config = directory.config(study, key)
             observation = {name: getattr(config, name) for name in OBSERVATION_SETTINGS}
-            Model.from_config(config).learn(
+            Model.from_config(config, threads=config.threads).learn(
                 config.steps, run_dir=directory.run(key), console=True, horizon=config.horizon, **observation
             )
     except UserError:

@@ -44,7 +44,7 @@ def compiled_programs(family: Functions, program: Program[Any]) -> ActorCriticPr
         return family.update_actor(program, state, batch.observation, draws, epsilon) if actor else state
 
     def updating(actor: bool) -> Any:
-        return transition(lambda s, b, d, e: update(s, b, d, e, actor))
+        return transition(lambda s, b, d, e: update(s, b, d, e, actor), concurrent=True)
 
     def updating_and_acting(actor: bool) -> Any:
         def both(
@@ -53,7 +53,7 @@ def compiled_programs(family: Functions, program: Program[Any]) -> ActorCriticPr
             state = update(state, batch, draws, epsilon, actor)
             return state, family.act(program, state, observations, noise)
 
-        return transition(both)
+        return transition(both, concurrent=True)
 
     with_actor = {Operation.UPDATE: False, Operation.ACTOR_UPDATE: True}
     return ActorCriticPrograms(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from adaqn.agents.core.settings import SelectionSettings, Settings, named, setting
 from adaqn.checks import at_least, between, count
 from adaqn.errors import UserError
-from adaqn.hyperparameters import ACTIVATIONS, OPTIMIZERS, Hyperparameters, layers_from_text
+from adaqn.hyperparameters import ACTIVATIONS, BLOCKS, NORMALIZATIONS, OPTIMIZERS, Hyperparameters, layers_from_text
 
 
 def layers_text(name: str, given: str | int | Sequence[int]) -> str:
@@ -41,6 +41,8 @@ class ActorSettings(Settings):
     tau: float = setting(0.005, "rate of the Polyak averages of target critics and cumulated losses", between(0.0, 1.0))
     actor_hidden: str = setting("256x256", "hidden layers of the actor", layers_text)
     actor_activation: str = named("relu", "activation of the actor", lambda: ACTIVATIONS)
+    actor_normalization: str = named("none", "normalization of the actor's hidden layers", lambda: NORMALIZATIONS)
+    actor_block: str = named("plain", "kind of the actor's hidden layers", lambda: BLOCKS)
     actor_optimizer: str = named("adam", "optimizer of the actor", lambda: OPTIMIZERS)
     actor_learning_rate: float = setting(1e-3, "learning rate of the actor", between(0.0))
     selection_interval: int = setting(1_000, "steps summarized by one row of selection.csv", at_least(1))
@@ -55,6 +57,8 @@ class ActorSettings(Settings):
         return Hyperparameters(
             hidden=layers_from_text(self.actor_hidden),
             activation=self.actor_activation,
+            normalization=self.actor_normalization,
+            block=self.actor_block,
             optimizer=self.actor_optimizer,
             learning_rate=self.actor_learning_rate,
         )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 
 from adaqn.ensemble import Ensemble
+from adaqn.networks.layers import with_arrays
 from adaqn.networks.network import Network
 from adaqn.replay.memory import Need
 
@@ -46,7 +47,7 @@ def batch_need(networks: tuple[Network, ...], batch_size: int, n_steps: int) -> 
 
 def _features(network: Network) -> list[tuple[int, ...]]:
     """The output shape of every layer for one observation."""
-    dense = [(units,) for units in (*network.architecture.hidden, network.outputs)]
+    dense = [layer.shapes[0][-1:] for layer in with_arrays(network.layers) if layer.kind == "dense"]
     return [*network.images[1:], *dense]
 
 

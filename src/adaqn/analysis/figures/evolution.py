@@ -17,6 +17,7 @@ from adaqn.analysis.loading import StudyRun
 from adaqn.analysis.page import NotDrawn, Page
 from adaqn.analysis.style import OKABE_ITO, legend_below, new_figure, short_step_axis
 from adaqn.hyperparameters import Hyperparameters
+from adaqn.runs.labels import layers_kind_label
 from adaqn.runs.reading import member_of
 
 _TARGET, _RISING = OKABE_ITO[4], OKABE_ITO[1]
@@ -32,6 +33,7 @@ WORDS: dict[str, Callable[[Hyperparameters], str]] = {
     "activation": lambda member: member.activation,
     "optimizer": lambda member: member.optimizer,
     "loss": lambda member: member.loss,
+    "layers": layers_kind_label,
 }
 
 

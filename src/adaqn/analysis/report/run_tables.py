@@ -14,7 +14,7 @@ from adaqn.analysis.summary import rounded
 from adaqn.files import json_value, yaml_text
 from adaqn.hyperparameters import Hyperparameters
 from adaqn.runs.directory import RunDirectory
-from adaqn.runs.labels import convolutions_label, layers_label, number_label, options_label
+from adaqn.runs.labels import convolutions_label, layers_kind_label, layers_label, number_label, options_label
 from adaqn.runs.reading import RunData, whole_lines
 from adaqn.runs.standings import acting_returns, history_of, selected_shares, selection_weights
 
@@ -64,6 +64,7 @@ def hyperparameter_columns(members: Sequence[Hyperparameters]) -> tuple[list[str
     """Names and cells of the hyperparameters; those that no member has are left out."""
     every: dict[str, list[object]] = {
         "layers": [layers_label(member.hidden) for member in members],
+        "kind of layers": ["" if kind == "plain" else kind for kind in map(layers_kind_label, members)],
         "convolutions": [convolutions_label(member) for member in members],
         "activation": [member.activation for member in members],
         "optimizer": [f"{member.optimizer} {options_label(member)}".strip() for member in members],

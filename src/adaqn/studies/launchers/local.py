@@ -9,8 +9,9 @@ from adaqn.checks import count
 from adaqn.errors import UserError
 from adaqn.replay.memory import available_memory
 from adaqn.studies.launchers import Ending, Job, Options, require_no_address
-from adaqn.studies.processes import ask_to_end, close_pipe, cores, end_process, process_ending, start_process
+from adaqn.studies.processes import ask_to_end, close_pipe, end_process, process_ending, start_process
 from adaqn.studies.study import RunKey
+from adaqn.threads import available_cores
 
 
 def open_launcher(options: Options) -> LocalLauncher:
@@ -18,7 +19,7 @@ def open_launcher(options: Options) -> LocalLauncher:
     require_no_address("local", options)
     if options.resources:
         raise UserError(f"the launcher local has no resources to set, but got {next(iter(options.resources))!r}")
-    jobs = cores() if options.jobs is None else count("--jobs", options.jobs, low=1)
+    jobs = available_cores() if options.jobs is None else count("--jobs", options.jobs, low=1)
     return LocalLauncher(jobs, available_memory())
 
 

@@ -15,8 +15,9 @@ from adaqn.checks import count
 from adaqn.errors import UserError
 from adaqn.extras import require_extra
 from adaqn.studies.launchers import Ending, Job, Options, resources_from
-from adaqn.studies.processes import PATIENCE, Attempt, cores
+from adaqn.studies.processes import PATIENCE, Attempt
 from adaqn.studies.study import RunKey
+from adaqn.threads import available_cores
 
 _FOR_EVER = -1  # times that a task is started again when its node is lost, which is no fault of the run
 
@@ -31,7 +32,7 @@ def open_launcher(options: Options) -> RayLauncher:
         try:
             if options.address is None:
                 # "local" is a new cluster, also where an old one is still running.
-                ray.init(address="local", num_cpus=jobs or cores(), include_dashboard=False, **quiet)
+                ray.init(address="local", num_cpus=jobs or available_cores(), include_dashboard=False, **quiet)
             else:
                 ray.init(address=options.address, **quiet)
         except (ConnectionError, OSError, ValueError, RuntimeError) as error:

@@ -1,0 +1,181 @@
+"""How many threads XLA computes with, where that is chosen, said and recorded."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import pytest
+import yaml
+
+from adaqn import AdaDQN, Convolution, Hyperparameters
+from adaqn.agents.core.population import Population
+from adaqn.agents.core.work import largest_product, worth_sharing
+from adaqn.agents.registry import algorithm
+from adaqn.checkpoint import CheckpointStore
+from adaqn.cli import main
+from adaqn.errors import UserError
+from adaqn.runs.checkpointing import platform_facts, recorded_threads
+from adaqn.runs.config import RunConfig
+from adaqn.space import SearchSpace
+from adaqn.threads import available_cores, jax_has_started, thread_count, use_threads
+
+TRAIN = ["train", "--env", "CartPole-v1", "--steps", "60", "--learning-starts", "50", "--grid", "hidden=8"]
+
+# Prints the milliseconds of processor time that threads other than the first spent on a product.
+ELSEWHERE = """
+import os
+from adaqn.threads import use_threads
+use_threads({threads})
+import jax, jax.numpy as jnp
+from adaqn.compilation import prepare_jax, transition
+prepare_jax()
+
+def elsewhere():
+    tasks = [task for task in os.listdir("/proc/self/task") if int(task) != os.getpid()]
+    return sum(int(open(f"/proc/self/task/{{task}}/schedstat").read().split()[0]) for task in tasks) / 1e6
+
+step = transition(lambda x: x @ x / 700.0)
+x = step(jnp.ones((700, 700)))
+before = elsewhere()
+for _ in range(10):
+    x = jax.block_until_ready(step(x))
+print(elsewhere() - before)
+"""
+
+
+@pytest.mark.thorough
+@pytest.mark.skipif(not Path("/proc/self/schedstat").exists(), reason="needs Linux's accounts of threads")
+def test_with_one_thread_a_product_is_not_divided() -> None:
+    def milliseconds(threads: int) -> float:
+        environ = {name: value for name, value in os.environ.items() if name != "PJRT_NPROC"}
+        program = ELSEWHERE.format(threads=threads)
+        done = subprocess.run([sys.executable, "-c", program], env=environ, capture_output=True, text=True, check=True)
+        return float(done.stdout)
+
+    assert milliseconds(1) < 2.0
+    assert milliseconds(2) > 20.0
+
+
+@pytest.mark.parametrize(
+    ("environ", "expected"),
+    [
+        ({"PJRT_NPROC": "3", "NPROC": "5"}, 3),
+        ({"NPROC": "5"}, 5),
+        ({"PJRT_NPROC": "many", "NPROC": "4"}, 4),
+        ({"PJRT_NPROC": "0"}, 1),
+    ],
+)
+def test_the_number_is_read_as_jaxlib_reads_it(
+    monkeypatch: pytest.MonkeyPatch, environ: dict[str, str], expected: int
+) -> None:
+    for name in ("PJRT_NPROC", "NPROC"):
+        monkeypatch.delenv(name, raising=False)
+    assert thread_count() == available_cores()
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    assert thread_count() == expected
+
+
+def test_a_number_cannot_change_once_jax_has_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    import jax
+
+    jax.devices()
+    assert jax_has_started()
+    use_threads(1)  # as the suite has it
+    with pytest.raises(UserError, match=r"threads=3 must be given before JAX .* started with 1: .* PJRT_NPROC=3"):
+        AdaDQN("CartPole-v1", threads=3)
+    monkeypatch.setenv("PJRT_NPROC", "1")  # which also puts it back afterwards
+    monkeypatch.setattr("adaqn.threads.jax_has_started", lambda: False)
+    use_threads(3)
+    assert os.environ["PJRT_NPROC"] == "3"
+
+
+@pytest.mark.parametrize(("given", "words"), [(0, "at least 1"), (1.5, "at least 1"), (5000, "at most 1024")])
+def test_an_impossible_number_gets_one_sentence(given: object, words: str) -> None:
+    with pytest.raises(UserError, match=rf"^threads must be a whole number of {words}, but got {given}$"):
+        AdaDQN("CartPole-v1", threads=given)  # type: ignore[arg-type]
+
+
+def product_of(algo: str, *members: Hyperparameters, shape: tuple[int, ...] = (8,), **settings: object) -> int:
+    return largest_product(Population(members), algorithm(algo).configure(settings), shape)
+
+
+def test_the_largest_product_is_that_of_the_widest_layer_and_the_batch() -> None:
+    member = Hyperparameters(hidden=(10, 30, 5))
+    assert product_of("adadqn", member, batch_size=7) == 7 * 10 * 30
+    assert product_of("adadqn", member, shape=(4, 20), batch_size=7) == 7 * 80 * 10
+    # The actor of SAC has layers of its own.
+    assert product_of("adasac", member, batch_size=7, actor_hidden="40x50") == 7 * 40 * 50
+    # 84 pixels become 20 with a kernel of 8 and a stride of 4, and 9 with a further one of 4 and 2.
+    layers = (Convolution(32, 8, 4), Convolution(64, 4, 2))
+    image = Hyperparameters(convolutions=layers, hidden=(16,), padding="valid")
+    assert product_of("adadqn", image, shape=(84, 84, 4), batch_size=2) == 2 * max(
+        20 * 20 * 8 * 8 * 4 * 32, 9 * 9 * 4 * 4 * 32 * 64, 9 * 9 * 64 * 16
+    )
+
+
+def test_a_search_is_judged_by_the_middle_of_its_space() -> None:
+    space = SearchSpace.from_dict({"hidden": {"layers": [2, 2], "neurons": [40, 60]}})
+    population = Population((), space)
+    assert largest_product(population, algorithm("random-search").configure({"batch_size": 3}), (8,)) == 3 * 50 * 50
+
+
+@pytest.mark.parametrize(
+    ("algo", "hidden", "batch", "shares"),
+    [
+        ("adadqn", (200, 200), 32, False),
+        ("adasac", (256, 256), 256, True),
+        ("adatd3", (256, 256), 256, True),
+        ("adadqn", (512, 512), 256, True),
+    ],
+)
+def test_small_networks_have_one_thread_and_large_ones_all(
+    algo: str, hidden: tuple[int, ...], batch: int, shares: bool
+) -> None:
+    settings = algorithm(algo).configure({"batch_size": batch})
+    assert worth_sharing(Population((Hyperparameters(hidden=hidden),)), settings, (8,)) is shares
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(("extra", "threads"), [([], 1), (["--grid", "hidden=512x512", "--batch-size", "256"], 0)])
+def test_the_command_line_chooses_by_the_size_of_an_update(extra: list[str], threads: int, tmp_path: Path) -> None:
+    environ = {name: value for name, value in os.environ.items() if name != "PJRT_NPROC"}
+    command = [sys.executable, "-m", "adaqn.cli", *TRAIN, *extra, "--run-dir", str(tmp_path / "run")]
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, check=True)
+    expected = threads or available_cores()
+    assert f"threads       {expected} on {available_cores()} core" in done.stdout
+    assert recorded_threads(CheckpointStore(tmp_path / "run" / "checkpoint")) == expected
+    assert "threads" not in yaml.safe_load((tmp_path / "run" / "config.yaml").read_text())
+
+
+def test_a_number_that_was_given_is_in_the_configuration(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*TRAIN, "--threads", "1", "--run-dir", str(tmp_path / "run")]) == 0
+    assert "threads       1 on " in capsys.readouterr().out
+    values = yaml.safe_load((tmp_path / "run" / "config.yaml").read_text())
+    assert values["threads"] == 1
+    assert RunConfig.from_dict(values, observation_shape=(4,)).to_dict()["threads"] == 1
+    assert main([*TRAIN, "--threads", "2", "--run-dir", str(tmp_path / "other")]) == 1
+    assert "threads=2 must be given before JAX" in capsys.readouterr().err
+    assert not (tmp_path / "other").exists()
+
+
+def test_a_run_that_goes_on_with_other_threads_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = tmp_path / "run"
+    facts = platform_facts() | {"threads": 6}
+    with monkeypatch.context() as patch:
+        patch.setattr("adaqn.runs.checkpointing.platform_facts", lambda: facts)
+        assert main([*TRAIN, "--run-dir", str(run), "--quiet"]) == 0
+    assert recorded_threads(CheckpointStore(run / "checkpoint")) == 6
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")  # as outside the suite, where none is an error
+        assert main(["resume", str(run), "--steps", "80", "--quiet"]) == 0
+    assert "in the last digits from an uninterrupted one: threads was 6 and is 1\n" in capsys.readouterr().err
+    # Its newest checkpoint is now one with the suite's number.
+    assert main(["resume", str(run), "--steps", "100", "--quiet", "--threads", "1"]) == 0
+    assert capsys.readouterr().err == ""
