@@ -35,6 +35,6 @@ def transition_on_device(function: Callable[..., Any]) -> Callable[..., Any]:
     def transferring(state: Any, *arguments: Any) -> Any:
         return compiled(state, *jax.device_put(arguments))
 
-    # As a jitted function has them.
-    transferring.lower, transferring._cache_size = compiled.lower, compiled._cache_size  # type: ignore[attr-defined]
-    return transferring
+    program: Any = transferring
+    program.lower, program._cache_size = compiled.lower, compiled._cache_size  # as callers know a jitted function
+    return program
