@@ -62,6 +62,17 @@ def dqn_update(members: Sequence[Network], batch: int) -> float:
     return batch * (target + sum(learning(member) for member in members))
 
 
+def metagradient_update(network: Network, batch: int) -> float:
+    """Operations of an update of meta-gradient DQN, which takes two batches.
+
+    The target network is evaluated on both, and the network learns from each once. The derivative of the inner update
+    with respect to the discount is another backward pass through it: the values do not depend on the discount, and the
+    gradient is linear in the errors. The embedding only shifts a bias, once for a batch.
+    """
+    backward = learning(network) - values(network)
+    return batch * (2 * values(network) + 2 * learning(network) + backward)
+
+
 def sac_update(critics: Sequence[Network], actor: Network, batch: int) -> float:
     """Operations of an update of all critics and the actor.
 

@@ -87,7 +87,7 @@ def watch(trainer: Any) -> Times:
     trainer.agent.programs = lambda state: watched
     for owner, method, label in (
         (trainer, "_settle", "everything between two environment steps"),
-        (trainer.replay, "sample", SAMPLE),
+        (trainer.replay, "sample_rows" if hasattr(trainer.replay, "sample_rows") else "sample", SAMPLE),
         (trainer.agent, "plan", "plan"),
         (trainer, "_step", "environment, storing and observers"),
         (trainer.environments, "step", ENVIRONMENT),

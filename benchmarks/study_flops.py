@@ -73,6 +73,8 @@ def update_flops(config: RunConfig, shape: tuple[int, ...], actions: gymnasium.S
     """Of one update."""
     if isinstance(actions, gymnasium.spaces.Discrete):
         outputs = int(actions.n)
+        if config.algo == "metagradient":
+            return flops.metagradient_update(layers(config.members[0], shape, outputs), _batch(config))
         if config.space is None:
             return flops.dqn_update([layers(member, shape, outputs) for member in config.members], _batch(config))
         # Trials train one member at a time, and SEARL gives each member a target of its own.

@@ -203,6 +203,8 @@ def test_flops_of_updates_worked_out_by_hand() -> None:
     small, large, actor = flops.perceptron(1, (), 5), flops.perceptron(1, (10,), 1), flops.perceptron(1, (), 4)
     # The forward passes take 10, 40 and 8 operations, learning 20, 100 and 16.
     assert flops.dqn_update([small, large], batch=2) == 2 * (25 + 20 + 100)
+    # Two targets of 40, two times learning of 100, and a backward pass of 60 for the derivative of the inner update.
+    assert flops.metagradient_update(large, batch=2) == 2 * (2 * 40 + 2 * 100 + 60)
     # Target: actor 8 and a pair 50. Critics 120. Actor 16, and a pair forward and backward 100.
     assert flops.sac_update([small, large], actor, batch=3) == 3 * (8 + 50 + 120 + 16 + 100)
 
@@ -266,6 +268,19 @@ def test_the_operations_of_a_run_follow_from_its_updates() -> None:
     assert cost.flops == 199_000 * 32 * (1850 + 3 * 1850 - 400)
     assert cost.steps == 200_000
     assert cost.environment_seconds == pytest.approx(200_000 / 20_600)
+
+
+def test_the_operations_of_a_meta_gradient_run_are_those_of_both_updates() -> None:
+    study = read_study("discounts", "laptop")
+    box, discrete = gym.spaces.Box(-1.0, 1.0, (8,)), gym.spaces.Discrete(4)
+    meta, single = (
+        study_flops.run_cost(study, RunKey(arm, "LunarLander-v3", 0), (box, discrete)).flops
+        for arm in ("metagradient", "dqn-discount-0.9863")
+    )
+    # 8 x 100 + 100 x 100 + 100 x 4 weights: a forward pass of 22,400 operations, of which 1,600 are the first layer's.
+    forward, learning = 22_400, 3 * 22_400 - 1_600
+    assert single == 199_000 * 32 * (forward + learning)
+    assert meta == 199_000 * 32 * (2 * forward + 2 * learning + learning - forward)
 
 
 def test_meta_gradient_dqn_is_measured_beside_five_discounts_of_the_same_network() -> None:

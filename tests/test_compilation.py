@@ -2,7 +2,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from adaqn import AdaDQN, AdaSAC, Hyperparameters
+import pytest
+
+from adaqn import AdaDQN, AdaSAC, Hyperparameters, compilation
 from adaqn.agents.dqn.agent import DQNAgent
 from adaqn.agents.dqn.programs import FusedPrograms
 from adaqn.agents.sac.agent import SACAgent
@@ -24,6 +26,8 @@ def test_no_program_is_compiled_a_second_time_because_a_type_changed_on_the_way(
         "act": 1,
         "update": 1,
         "update_and_act": 1,
+        "updates": 0,
+        "updates_and_act": 0,
         "update_target": 1,
         "greedy": 0,
     }
@@ -41,3 +45,13 @@ def test_the_same_for_an_actor() -> None:
     sizes = {operation.name: program._cache_size() for operation, program in programs.update_and_act.items()}
     assert sizes == {"UPDATE": 0, "ACTOR_UPDATE": 1}
     assert programs.report_stretch._cache_size() == 1
+
+
+def test_compilations_at_the_same_time_count_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compilation, "_compiling", [])
+    # Two threads compile in [0, 3] and [1, 4], a short trace comes in between, and then a separate compilation.
+    for end, duration in ((2.0, 0.5), (3.0, 3.0), (4.0, 3.0), (9.0, 1.5)):
+        monkeypatch.setattr(compilation.time, "monotonic", lambda end=end: end)
+        compilation._note_duration("/jax/core/compile/backend_compile_duration", duration)
+    compilation._note_duration("/jax/checkpoint/write", 5.0)
+    assert compile_seconds() == 4.0 + 1.5

@@ -280,7 +280,7 @@ def test_every_member_has_its_own_limit_of_the_gradient() -> None:
         return ensemble.join(each)
 
     observations = jnp.asarray(np.random.default_rng(1).standard_normal((6, *SHAPE), np.float32))
-    step = jax.jit(lambda state: ensemble.update(state, observations, jnp.ones((3, 6)), lambda q: q[:, 0])[0])
+    step: Any = jax.jit(lambda state: ensemble.update(state, observations, jnp.ones((3, 6)), lambda q: q[:, 0])[0])
     after = ensemble.parameters(step(with_weights(members)))
     loose, tight, free = (np.asarray(ensemble.member(after, k)) - weights for k in range(3))
     np.testing.assert_allclose(loose, free, rtol=1e-4, atol=1e-7)

@@ -1,8 +1,8 @@
 """K different critics as one compiled program: initialization, values by index, one update of all.
 
 Members with the same architecture form a group. A group is trained with `vmap` over its members; groups are
-unrolled one after the other, which on a CPU is faster than padding different widths to one shape. A member with
-convolutions is always its own group, because batched convolutions with a kernel per member are slow on a CPU.
+unrolled one after the other, which on a CPU is faster than padding different widths to one shape. On a CPU a member
+with convolutions is always its own group, because batched convolutions with a kernel per member are slow there.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ import numpy as np
 import optax
 from jax import Array
 
+from adaqn.accelerator import on_cpu
 from adaqn.hyperparameters import Architecture, Hyperparameters
+from adaqn.networks.guarded import guarded_step
 from adaqn.networks.losses import LOSS_FUNCTIONS
 from adaqn.networks.network import Network
 from adaqn.networks.optimizers import build_optimizer, check_options, optimizer_spec
@@ -71,7 +73,7 @@ class Ensemble:
         """The members of each group, in the order of first appearance."""
         groups: dict[tuple[Architecture, int | None], list[int]] = {}
         for k, architecture in enumerate(self.architectures):
-            alone = not self.grouped or architecture.convolutions
+            alone = not self.grouped or (architecture.convolutions and on_cpu())
             groups.setdefault((architecture, k if alone else None), []).append(k)
         return tuple(tuple(group) for group in groups.values())
 
@@ -171,14 +173,18 @@ class Ensemble:
         observation: Array,  # [B, ...]
         targets: Array,  # [K, B]
         predict: Callable[[Array], Array],  # outputs [B, outputs] -> predictions [B]
+        taken: Array | None = None,  # [] where False, no member changes
     ) -> tuple[EnsembleState, Array]:
         """One gradient step of every member on the batch mean of its own loss; and the predictions before it. [K, B]"""
         new_state, predictions = [], []
         for group, network, old in zip(self.groups, self.networks, state, strict=True):
-            step = _member_update(network, observation, predict)
             rows = jnp.stack([targets[k] for k in group])
-            new, prediction = _over_members(step, len(group))(old, rows)
-            new_state.append(new)
+            gradient, prediction = _over_members(_member_gradient(network, observation, predict), len(group))(old, rows)
+            # Element-wise optimizers are mapped over the group, even over a group of one: indexing and stacking would
+            # copy the moments.
+            elementwise = optimizer_spec(network.architecture.optimizer).elementwise
+            step = _member_step(network, taken)
+            new_state.append((jax.vmap(step) if elementwise else _over_members(step, len(group)))(old, gradient))
             predictions.append(prediction)
         return tuple(new_state), self.in_member_order(predictions)
 
@@ -205,40 +211,58 @@ def _over_members(function: Callable[..., Any], count: int) -> Callable[..., Any
     return alone
 
 
-def _member_update(
+def _member_gradient(
     network: Network, observation: Array, predict: Callable[[Array], Array]
-) -> Callable[[GroupState, Array], tuple[GroupState, Array]]:
+) -> Callable[[GroupState, Array], tuple[Any, Array]]:
+    """The gradient of a member's mean loss, in the form that its optimizer takes, and the predictions. [B]"""
     loss_function = LOSS_FUNCTIONS[network.architecture.loss]
+    elementwise = optimizer_spec(network.architecture.optimizer).elementwise
 
-    def step(member: GroupState, target: Array) -> tuple[GroupState, Array]:
+    def gradient_of(member: GroupState, target: Array) -> tuple[Any, Array]:
         def mean_loss(arrays: list[Array]) -> tuple[Array, Array]:
             prediction = predict(network.apply(arrays, observation))
             return loss_function(prediction - target).mean(), prediction
 
         # Differentiate with respect to the arrays, not the flat vector: the gradient of a slice is a padded vector,
         # and summing these takes longer than concatenating the pieces once.
-        arrays = network.unravel(member.parameters)
-        gradient, prediction = jax.grad(mean_loss, has_aux=True)(arrays)
-        return optimizer_step(network, member, arrays, gradient), prediction
+        gradient, prediction = jax.grad(mean_loss, has_aux=True)(network.unravel(member.parameters))
+        return network.ravel(gradient) if elementwise else gradient, prediction
+
+    return gradient_of
+
+
+def _member_step(network: Network, taken: Array | None) -> Callable[[GroupState, Any], GroupState]:
+    """One step of a member's optimizer, or no change where `taken` [] is False."""
+    elementwise = optimizer_spec(network.architecture.optimizer).elementwise
+
+    def step(member: GroupState, gradient: Any) -> GroupState:
+        optimizer = build_optimizer(network.architecture.optimizer, member.learning_rate, member.options)
+        before: Any = member.parameters if elementwise else network.unravel(member.parameters)
+        if taken is None:
+            change, optimizer_state = optimizer.update(gradient, member.optimizer, before)
+            after: Any = optax.apply_updates(before, change)
+        else:
+            after, optimizer_state = guarded_step(optimizer, gradient, member.optimizer, before, taken)
+        return member._replace(parameters=after if elementwise else network.ravel(after), optimizer=optimizer_state)
 
     return step
 
 
-def optimizer_step(network: Network, member: GroupState, arrays: list[Array], gradient: list[Array]) -> GroupState:
-    """One step of a member's optimizer, given its parameters and their gradient as arrays of the layers.
+def optimizer_step(network: Network, member: GroupState, gradient: list[Array]) -> GroupState:
+    """One step of a member's optimizer, given the gradient as arrays of the layers.
 
     The member is a single one, whose arrays have no leading axis.
     """
-    name = network.architecture.optimizer
-    optimizer = build_optimizer(name, member.learning_rate, member.options)
-    if optimizer_spec(name).elementwise:
-        flat = network.ravel(gradient)
-        change, optimizer_state = optimizer.update(flat, member.optimizer, member.parameters)
-        parameters = optax.apply_updates(member.parameters, change)
-    else:
-        changes, optimizer_state = optimizer.update(gradient, member.optimizer, arrays)
-        parameters = network.ravel(jax.tree.map(jnp.add, arrays, changes))
-    return member._replace(parameters=parameters, optimizer=optimizer_state)
+    elementwise = optimizer_spec(network.architecture.optimizer).elementwise
+    return _member_step(network, None)(member, network.ravel(gradient) if elementwise else gradient)
+
+
+def own_array(values: Any) -> Array:
+    """A JAX array in memory of its own, which can be donated.
+
+    Unlike `jnp.array`, this does not compile a small program for every new shape.
+    """
+    return jax.device_put(np.array(values))
 
 
 def fresh_members(
@@ -249,7 +273,7 @@ def fresh_members(
     values = [member.traced_options for member in members]
     rate = jnp.asarray([member.learning_rate for member in members], jnp.float32)
     options = {name: jnp.asarray([v[name] for v in values], jnp.float32) for name in names}
-    weights = jnp.array(parameters, copy=True)
+    weights = own_array(parameters)
     return GroupState(weights, _optimizer_init(network)(weights, rate, options, jnp.asarray(keys)), rate, options)
 
 
@@ -262,7 +286,7 @@ def _row(leaf: Array, place: int) -> Any:
 
 def _stacked(rows: Sequence[Any]) -> Array:
     if isinstance(rows[0], np.ndarray):
-        return jnp.array(np.concatenate(rows), copy=True)
+        return own_array(np.concatenate(rows))
     # Random keys, or arrays that were just created.
     return rows[0] if len(rows) == 1 else jnp.concatenate([jnp.asarray(row) for row in rows])
 

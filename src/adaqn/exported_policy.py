@@ -34,7 +34,7 @@ class ExportedPolicy:
         """Build the network from its description in the metadata and the arrays `kernel_0`, `bias_0`, `scale_1`, ...
 
         `meta["layers"]` lists the layers in the order in which they are applied, each with its `kind` and, where it has
-        them, its `stride` or its inner `layers`. The arrays of the i-th layer with arrays end in `_i`.
+        them, its `stride`, `limit` or inner `layers`. The arrays of the i-th layer with arrays end in `_i`.
         """
         self.meta = meta  # also has environment, algorithm, hyperparameters
         self.observation_shape = tuple(meta["observation"]["shape"])
@@ -171,11 +171,18 @@ class _Builder:
 
         return apply, shape
 
-    def _pair(self, name: str) -> tuple[np.ndarray, np.ndarray]:
-        """The arrays of the next layer that has some: a kernel or a scale, and a bias."""
+    def _pair(self, first: str, second: str = "bias") -> tuple[np.ndarray, np.ndarray]:
+        """The arrays of the next layer that has some."""
         number = self.used // 2
         self.used += 2
-        return self._arrays[f"{name}_{number}"], self._arrays[f"bias_{number}"]
+        return self._arrays[f"{first}_{number}"], self._arrays[f"{second}_{number}"]
+
+    def _scale(self, layer: dict[str, Any], shape: tuple[int, ...]) -> Any:
+        mean, scale = self._pair("mean", "scale")
+        limit = float(layer["limit"])
+        if mean.shape != shape or scale.shape != shape or not limit > 0.0:
+            raise ValueError(f"a scaling of the shapes {mean.shape} and {scale.shape} with the limit {limit}")
+        return lambda x: np.clip((x - mean) * scale, -limit, limit), shape
 
     def _activate(self, layer: dict[str, Any], shape: tuple[int, ...]) -> Any:
         return self._activation, shape
@@ -216,6 +223,7 @@ LAYERS = {
     "flatten": "flatten",
     "dense": "dense",
     "layer_norm": "normalize",
+    "scaling": "scale",
     "residual": "add",
 }
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -107,6 +108,11 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
     finally:
         with contextlib.suppress(OSError):
             os.unlink(beside)
+
+
+def path_safe(text: str) -> str:
+    """A label that can be the name of a directory: `ALE/Pong-v5` becomes `ALE-Pong-v5`."""
+    return re.sub(r"[^A-Za-z0-9._=+-]+", "-", text).strip("-.") or "unnamed"
 
 
 def require_free(path: Path, force: bool = False) -> None:

@@ -125,7 +125,7 @@ class Model(TrainedPolicy):
         self._population = chosen.population(given, self.settings, self.seed, lambda: shape)
         self._threads = self._choose_threads(threads)  # before the agent makes the first array
         self._space_was_given = given.space is not None
-        agent = chosen.make(self.settings, self._population, self.observation_space, self.action_space)
+        agent = chosen.agent(self.settings, self._population, self.observation_space, self.action_space)
         require_room(agent.memory_needs)  # before anything is allocated
         self._spaces_only = isinstance(env, SpacesOnly)
         replay = replay_for(self.settings, environments, self.settings.n_steps if self._spaces_only else None)

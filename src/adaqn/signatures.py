@@ -68,11 +68,13 @@ class CommonArguments(TypedDict, total=False):
     batch_size: int
     train_freq: int
     n_steps: int
+    normalize_observations: bool
 
 
 class PlainDQNArguments(CommonArguments, total=False):
     """The fields of `PlainDQNSettings`."""
 
+    image_scale: float | None
     gradient_steps: int
     target_update_interval: int
     exploration_initial_eps: float
@@ -136,6 +138,7 @@ class OneTD3Arguments(TD3Arguments, OneKindArguments, total=False):
 class SEARLArguments(RunArguments, CommonArguments, EvolutionArguments, total=False):
     """The fields of `SEARLSettings`."""
 
+    image_scale: float | None
     target_update_interval: int
 
 

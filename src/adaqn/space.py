@@ -15,6 +15,7 @@ import numpy as np
 
 from adaqn.checks import count, number
 from adaqn.errors import UserError, unknown_name
+from adaqn.extras import require_extra
 from adaqn.files import Json
 from adaqn.hyperparameters import (
     ACTIVATIONS,
@@ -182,15 +183,12 @@ class SearchSpace:
     @cached_property
     def configuration_space(self) -> ConfigurationSpace:
         """The space for ConfigSpace and tools built on it, without hyperparameters that have a single value."""
-        # Imported here because it imports SciPy, which takes more than a second.
-        from ConfigSpace import CategoricalHyperparameter, ConfigurationSpace, GreaterThanCondition, InCondition
-        from ConfigSpace import UniformFloatHyperparameter as Float
-        from ConfigSpace import UniformIntegerHyperparameter as Integer
-
-        space = ConfigurationSpace()
+        package = require_extra("configuration_space", "ConfigSpace", "configspace")
+        Float, Integer = package.UniformFloatHyperparameter, package.UniformIntegerHyperparameter
+        space = package.ConfigurationSpace()
         for name, values in self._categories.items():
             if len(values) > 1:
-                space.add(CategoricalHyperparameter(name, values))
+                space.add(package.CategoricalHyperparameter(name, values))
         low, high = self.learning_rate
         if high - low > LEAST_DIFFERENCE:
             space.add(Float("learning_rate", low, high, log=True))
@@ -203,7 +201,7 @@ class SearchSpace:
         without = [name for name in self.optimizer if name not in WITH_WEIGHT_DECAY]
         if "weight_decay" in space and without:
             having = [name for name in self.optimizer if name in WITH_WEIGHT_DECAY]
-            space.add(InCondition(space["weight_decay"], space["optimizer"], having))
+            space.add(package.InCondition(space["weight_decay"], space["optimizer"], having))
         for section in ("hidden", "convolutions"):
             of_layers = getattr(self, section)
             if of_layers is None or of_layers.layers[1] == 0:
@@ -213,7 +211,7 @@ class SearchSpace:
                     space.add(Integer(f"{section}.{name}", low, high))
                     if name != "layers" and of_layers.layers[0] == 0:
                         layers, of_layer = space[f"{section}.layers"], space[f"{section}.{name}"]
-                        space.add(GreaterThanCondition(of_layer, layers, 0))
+                        space.add(package.GreaterThanCondition(of_layer, layers, 0))
         return space
 
     @property

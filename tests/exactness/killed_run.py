@@ -54,14 +54,14 @@ def kill_at_step(number: int) -> None:
 def kill_at_update(number: int, with_signal: int = signal.SIGKILL) -> None:
     from adaqn.training.trainer import Trainer
 
-    original = Trainer._batch
+    original = Trainer._update
 
-    def batch(self: Trainer) -> object:
-        if self.updates + 1 >= number:
+    def update(self: Trainer, operation: Any, updates: int, *others: Any) -> Any:
+        if self.updates + updates >= number:
             os.kill(os.getpid(), with_signal)
-        return original(self)
+        return original(self, operation, updates, *others)
 
-    Trainer._batch = batch  # type: ignore[method-assign]
+    Trainer._update = update  # type: ignore[method-assign, assignment]
 
 
 def kill_at_generation(number: int) -> None:

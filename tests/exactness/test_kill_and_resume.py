@@ -164,6 +164,20 @@ def test_killed_with_segments_n_steps_and_a_diverged_member(tmp_path: Path) -> N
 
 
 @pytest.mark.thorough
+@pytest.mark.parametrize("env", ["CartPole-v1", "Pendulum-v1"])
+def test_killed_with_normalised_observations(
+    env: str, uninterrupted: Callable[[str, int], Path], tmp_path: Path
+) -> None:
+    whole, run_dir = tmp_path / "whole", tmp_path / "run"
+    assert adaqn(*arguments(env, 3, whole, **{"normalize-observations": "true"})).returncode == 0
+    killed = adaqn(*arguments(env, 3, run_dir, **{"normalize-observations": "true"}), before=["step", "317"])
+    assert killed.returncode == -signal.SIGKILL
+    assert adaqn("resume", str(run_dir), "--quiet").returncode == 0
+    assert exact_contents(run_dir) == exact_contents(whole)
+    assert exact_contents(run_dir)["selection.csv"] != exact_contents(uninterrupted(env, 3))["selection.csv"]
+
+
+@pytest.mark.thorough
 def test_killed_with_two_threads_and_resumed_with_as_many(tmp_path: Path) -> None:
     # The layers and batches of SAC, whose products are large enough to be divided.
     sizes = {"batch-size": "128", "actor-hidden": "256x256", "grid": "learning_rate=1e-3,3e-3 hidden=256x256"}

@@ -35,4 +35,4 @@ def test_all_else_is_kept_whole(space: Any) -> None:
     replay = make_replay(100, 2, space, gymnasium.spaces.Box(-1, 1, (6,)), 2, frame_stack=4)
     assert isinstance(replay, VectorReplay)
     # Two observations, the action, the reward and the flags of each transition.
-    assert replay.nbytes == 100 * (2 * 4 * int(np.prod(space.shape)) + 4 * 6 + 4 + 2)
+    assert replay.nbytes == 100 * (2 * 4 * int(np.prod(space.shape)) + 4 * 6 + 4 + 2 * 4)

@@ -219,8 +219,8 @@ def test_batches_have_the_agreed_types_also_for_vector_actions() -> None:
 
 
 def test_memory_is_known_before_the_buffer_is_full() -> None:
-    # 2 observations of 3 floats, 2 floats of action, the reward, 2 flags: 38 bytes; 5 // 2 = 2 rows of 2.
-    assert VectorReplay(5, 2, (3,), (2,), np.float32).nbytes == 4 * 38
+    # 2 observations of 3 floats, 2 floats of action, the reward, 2 flags: 11 words of 4 bytes; 5 // 2 = 2 rows of 2.
+    assert VectorReplay(5, 2, (3,), (2,), np.float32).nbytes == 4 * 44
 
 
 def test_the_buffer_is_what_the_loop_expects() -> None:

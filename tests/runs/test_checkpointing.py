@@ -316,6 +316,6 @@ def test_a_checkpoint_of_a_version_that_rounds_differently_is_refused(
     new_trainer().run(60, run.observers([InterruptedAt(40)]))
     monkeypatch.undo()
     content = exact(tmp_path)
-    with pytest.raises(CheckpointError, match="another version of adaqn, whose programs round differently"):
+    with pytest.raises(CheckpointError, match="saved by a version of adaqn whose compiled programs round differently"):
         recorders(tmp_path).checkpointer.restore(new_trainer())
     assert exact(tmp_path) == content

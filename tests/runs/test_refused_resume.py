@@ -10,10 +10,12 @@ from typing import Any
 import gymnasium
 import pytest
 
-from adaqn import AdaDQN
+from adaqn import AdaDQN, __version__
 from adaqn.checkpoint import CheckpointStore
 from adaqn.cli import main
 from adaqn.errors import UserError
+from adaqn.runs import checkpointing
+from adaqn.runs.config import RunConfig
 from adaqn.runs.directory import EXACT_FILES
 from tests.runs.killed import Killed, contents, evaluation, kill_at, train
 
@@ -149,6 +151,28 @@ def test_whatever_is_wrong_nothing_is_changed(
     elsewhere = contents(run_dir.parent)
     assert sentence in refused(run_dir, capsys)
     assert contents(run_dir.parent) == elsewhere
+
+
+def test_a_run_of_an_adaqn_with_fewer_settings_is_refused_with_both_versions(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_dir, complete = tmp_path / "run", RunConfig.to_dict
+
+    def without_double_q(config: RunConfig) -> dict[str, Any]:
+        values = complete(config)
+        del values["settings"]["double_q"]
+        return values
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(RunConfig, "to_dict", without_double_q)
+        patch.setattr(checkpointing, "__version__", "0.0.9")
+        with pytest.raises(Killed):
+            train(run_dir, kill_at(150))
+    message = refused(run_dir, capsys)
+    versions = f"made by adaqn 0.0.9, which did not have double_q, and this is adaqn {__version__}"
+    assert versions in message and "was changed" not in message
+    another_seed(run_dir)  # and a real change is still one
+    assert "config.yaml was changed after the checkpoint was written (seed, settings)" in refused(run_dir, capsys)
 
 
 def test_what_python_refuses_changes_nothing_either(run_dir: Path, tmp_path: Path) -> None:

@@ -9,8 +9,9 @@ import pytest
 import yaml
 
 from adaqn.errors import UserError
+from adaqn.files import path_safe
 from adaqn.studies.definition import expand, matching_arms, read_study
-from adaqn.studies.study import RunKey, Study, differences, path_safe, seeds_from
+from adaqn.studies.study import RunKey, Study, differences, seeds_from
 from tests.studies.tiny import SEARCHING, TINY, tiny
 
 

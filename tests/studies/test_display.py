@@ -12,7 +12,7 @@ from adaqn.studies.directory import RunState
 from adaqn.studies.display import StudyDisplay, duration
 from adaqn.studies.execution import Failure, Progress
 from adaqn.studies.study import RunKey
-from tests.studies.tiny import tiny
+from tests.studies.tiny import TINY, tiny
 
 STUDY = tiny(seeds=4)
 A, B, C, D = (RunKey("adadqn", "CartPole-v1", seed) for seed in range(4))
@@ -64,7 +64,34 @@ def test_a_terminal_gets_a_table_of_the_arms() -> None:
     assert row.endswith("50 % 1/4 2 1")  # 800 of 1600 steps; 1 of 4 is finished, 2 are running, 1 has failed
     (row,) = [line for line in lines if line.startswith("all")]
     assert row.endswith("40 % 1/5 2 1")
-    assert any("1 min left; Ctrl-C stops" in line for line in lines)
+    assert lines[-2:] == ["1 min left", "Ctrl-C stops, and the same command goes on"]
+
+
+def test_what_stays_on_the_screen_does_not_offer_to_stop() -> None:
+    with display(True) as table:
+        table.show(progress(STATES))
+    last = shown(table).rpartition("study tiny")[2]
+    assert "40 s left" in last and "Ctrl-C" not in last
+    with display(True) as table:
+        table.show(progress({A: STATES[A]}))
+    assert "left" not in shown(table).rpartition("study tiny")[2]
+
+
+def test_a_low_terminal_shows_the_arms_that_are_busy_and_sums_up_the_others() -> None:
+    study = tiny(config={**TINY["config"], "grid": {"hidden": [[width] for width in range(8, 28)]}})
+    console = Console(file=io.StringIO(), force_terminal=True, width=100, height=14, color_system=None)
+    states = {key: RunState("missing") for key in study.runs() if key.seed == 0}
+    busy = {9: RunState("finished", 400, 10.0), 20: RunState("running", 100, 10.0), 25: RunState("failed", 100, 10.0)}
+    states |= {RunKey(f"dqn-{width}", "CartPole-v1", 0): state for width, state in busy.items()}
+    with StudyDisplay(study, list(states), {}, console) as low:
+        low.show(progress(states))
+        lines = [" ".join(line.replace("│", " ").split()) for line in shown(low).splitlines()]
+        assert len(lines) <= 14
+        words = [line.split(" ")[0] for line in lines[4:]]
+        assert words[:4] == ["adadqn", "dqn-20", "dqn-25", "18"] and "18 other arms" in lines[7]
+        assert lines[7].endswith("1/18") and any(line.startswith("all") and line.endswith("1/21 1 1") for line in lines)
+    final = shown(low).rpartition("study tiny")[2]
+    assert "dqn-27" in final and "other arms" not in final  # what stays can be scrolled
 
 
 def test_elsewhere_every_change_is_a_line() -> None:

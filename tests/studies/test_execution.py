@@ -156,10 +156,11 @@ def test_a_signal_stops_the_launcher_and_leaves_all_to_be_resumed(
             time.sleep(0.01)
         return finishing(directory, study)(job)
 
-    launcher = FakeLauncher(act)
+    launcher, seen = FakeLauncher(act), Seen()
     with pytest.raises(StudyInterrupted) as caught:
-        Execution(directory, keys, launcher, 0, Seen()).run()
+        Execution(directory, keys, launcher, 0, seen).run()
     assert caught.value.signal == number
+    assert seen.last is not None and not seen.last.waiting  # what was stopped is not in a queue
     assert launcher.stopped
     assert signal.getsignal(number) == before
     assert not directory.is_finished(keys[-1])

@@ -140,6 +140,7 @@ def test_a_run_takes_one_thread_unless_the_user_says_otherwise(monkeypatch: pyte
         monkeypatch.delenv(name, raising=False)
     assert processes.process_environment()["OMP_NUM_THREADS"] == "1"
     assert processes.process_environment()["PJRT_NPROC"] == "1"
+    assert processes.process_environment()["XLA_PYTHON_CLIENT_PREALLOCATE"] == "false"  # several may share a GPU
     monkeypatch.setenv("OMP_NUM_THREADS", "4")
     assert processes.process_environment()["OMP_NUM_THREADS"] == "4"
 
@@ -169,7 +170,7 @@ def test_a_missing_extra_is_one_sentence(
     launcher: str, package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(UserError, match=rf"needs the package {package}.*pip install adaqn\[{launcher}\]"):
+    with pytest.raises(UserError, match=rf'needs the package {package}.*pip install "adaqn\[{launcher}\]"'):
         open_launcher(launcher, Options(tmp_path))
 
 

@@ -97,6 +97,32 @@ class Curious(Observer):
         trainer.replay.rows(trainer.replay.oldest, trainer.replay.added)
 
 
+class Periodic(Observer):
+    """Has something to do at every seventh step."""
+
+    def __init__(self) -> None:
+        self.steps: list[int] = []
+
+    def on_step(self, trainer: Trainer) -> None:
+        self.steps.append(trainer.clock.step)
+
+    def next_step(self, step: int) -> int:
+        return (step // 7 + 1) * 7
+
+
+def test_an_observer_is_called_when_it_said_and_one_that_said_nothing_after_every_step() -> None:
+    alone, beside, diary = Periodic(), Periodic(), Diary()
+    trainer_for().run(40, [alone, Observer()])
+    # The first step tells what is next.
+    assert alone.steps == [1, 7, 14, 21, 28, 35]
+    trainer_for().run(40, [beside, diary])
+    assert diary.calls.count("step") == 40
+    assert beside.steps == list(range(1, 41)), "to be called before its time changes nothing for an observer"
+    apart = Periodic()
+    trainer_for(n_envs=3).run(40, [apart])
+    assert apart.steps == [3, 9, 15, 21, 30, 36, 42]
+
+
 def everything(trainer: Trainer) -> dict[str, Any]:
     """The complete state of a run, in a form that compares bit for bit."""
     snapshot = trainer.snapshot()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple, Protocol, TypeVar
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from adaqn.hyperparameters import Hyperparameters
 from adaqn.networks.network import Network
 from adaqn.replay.memory import Need
 from adaqn.replay.protocol import Batch
+from adaqn.replay.rows import RowLayout
 
 State = TypeVar("State")
 Arrays = dict[str, np.ndarray]
@@ -84,6 +85,18 @@ class Report(NamedTuple):
         return self.targets[0]
 
 
+class InputScaling(NamedTuple):
+    """A normalisation of observations with fixed numbers."""
+
+    mean: np.ndarray  # [...] float32, of one observation
+    scale: np.ndarray  # [...] float32, reciprocal of the standard deviation
+    limit: float  # results are clipped to [-limit, limit]
+
+    def __call__(self, observations: np.ndarray) -> np.ndarray:
+        """Normalise observations. [B, ...]"""
+        return np.clip((observations - self.mean) * self.scale, -self.limit, self.limit)
+
+
 class PolicyWeights(NamedTuple):
     """The learned policy as a network, for use without the agent."""
 
@@ -92,6 +105,7 @@ class PolicyWeights(NamedTuple):
     network: Network
     parameters: np.ndarray  # [P]
     hyperparameters: Hyperparameters  # used to train it
+    scaling: InputScaling | None = None  # of observations, before the network
 
 
 class Agent(Protocol[State]):
@@ -167,4 +181,32 @@ class Agent(Protocol[State]):
 
     def from_arrays(self, arrays: Arrays, meta: Json) -> State:
         """The inverse of `to_arrays`."""
+        ...
+
+
+@runtime_checkable
+class LearnsFromRows(Protocol[State]):
+    """An agent that can also learn from rows of the replay buffer, and make several updates in one call."""
+
+    @property
+    def row_layout(self) -> RowLayout | None:
+        """The layout of the rows that `update` accepts instead of a batch; None if it accepts only batches."""
+        ...
+
+    @property
+    def updates_at_once(self) -> int:
+        """The largest number of equal updates in one call."""
+        ...
+
+    def update(
+        self,
+        state: State,
+        operation: Operation,
+        batch: Batch[np.ndarray] | np.ndarray,
+        clock: Clock,
+        rng: np.random.Generator,
+        act_on: np.ndarray | None = None,
+        updates: int = 1,
+    ) -> tuple[State, np.ndarray | Failure | None]:
+        """As `Agent.update`, repeated for consecutive batches, whose rows [updates * B, W] are given together."""
         ...

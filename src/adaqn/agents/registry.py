@@ -88,6 +88,19 @@ class Algorithm:
                 raise UserError(f"this algorithm always uses {name}={value!r}, but got {name}={given[name]!r}")
         return self.settings(**{**self.overrides, **given})
 
+    def agent(
+        self, settings: Any, population: Population, observations: gymnasium.Space, actions: gymnasium.Space
+    ) -> Agent[Any]:
+        """Make the agent, with normalised observations if the settings say so."""
+        agent = self.make(settings, population, observations, actions)
+        # A search normalises the observations of each of its trials, whose policies outlast it.
+        if self.base is not None or not settings.normalize_observations:
+            return agent
+        # Imported here because it imports JAX, which listing the algorithms does not need.
+        from adaqn.agents.core.normalization import NormalizingAgent
+
+        return NormalizingAgent(agent, observations)
+
     def environments(self, given: object) -> int:
         """The validated number of parallel environments."""
         n_envs = count("n_envs", given, low=1, high=most("n_envs"))

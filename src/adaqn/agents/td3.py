@@ -24,12 +24,11 @@ from adaqn.agents.core.actor_critic_learning import (
     choose_pair,
     count_actor_update,
     critic_step,
-    either,
 )
 from adaqn.agents.core.actor_critic_programs import Functions
 from adaqn.agents.core.actor_settings import ActorSettings, PairSettings
 from adaqn.agents.core.ensemble_agent import AgentState
-from adaqn.agents.core.record import MemberRecord, among
+from adaqn.agents.core.record import MemberRecord, among, either
 from adaqn.agents.core.settings import setting
 from adaqn.agents.core.targets import critic_inputs, critic_target, polyak
 from adaqn.agents.protocol import Operation, PolicyWeights

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adaqn.errors import UserError
-from adaqn.files import Json, json_value, read_text, read_yaml
+from adaqn.files import Json, json_value, path_safe, read_text, read_yaml
 from adaqn.runs.directory import RunDirectory
 from adaqn.runs.reading import Episodes, RunData, read_episodes, read_progress, read_run, whole_lines
 
@@ -142,13 +141,8 @@ def run_in(directory: Path) -> StudyRun:
     if whole.name == str(seed):
         label, arm, study = whole.parent.name, whole.parent.parent.name, whole.parent.parent.parent.name
         # A label may stand for more than the id, such as its arguments; the id itself is spelt as it is known.
-        environment = identifier if label == _as_directory(identifier) else label
+        environment = identifier if label == path_safe(identifier) else label
     else:
         arm, study, environment = whole.name, whole.parent.name, identifier
     number = seed if isinstance(seed, int) else -1
     return StudyRun(directory, study, arm, environment, number, config)
-
-
-def _as_directory(identifier: str) -> str:
-    """How an environment's id is spelt as the name of a directory."""
-    return re.sub(r"[^A-Za-z0-9._=+-]+", "-", identifier).strip("-.")

@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from adaqn.accelerator import on_cpu
 from adaqn.hyperparameters import PaddingName
 
 
@@ -27,6 +28,8 @@ def output_size(size: int, kernel: int, stride: int, padding: PaddingName) -> in
 
 def convolve(x: Array, kernel: Array, stride: int, padding: PaddingName) -> Array:
     """Convolve images with a kernel. [B, H, W, C], [k, k, C, D] -> [B, H', W', D]"""
+    if not on_cpu():  # XLA's own backward pass is fast there
+        return _by_xla(x, kernel, stride, padding)
     return _convolve(x, kernel, stride, padding)  # type: ignore[return-value] (jax does not type it)
 
 

@@ -10,7 +10,7 @@ from numpy.typing import DTypeLike
 
 from adaqn.errors import CheckpointError, EnvironmentFault, UserError
 from adaqn.replay.protocol import Batch, Transitions
-from adaqn.replay.ring import Ring, check_sizes
+from adaqn.replay.ring import Ring, allocated, check_sizes
 
 Padding = Literal["repeat", "zeros"]  # fills a stack before its episode has enough frames: its first frame, or zeros
 
@@ -57,8 +57,9 @@ class FrameReplay:
         # Spare slots for the first frames of episodes: as many as a ring of this capacity usually needs, and enough to
         # sample at least one step if every episode has only one.
         spare = self._capacity * n_envs // STEPS_PER_SPARE_FRAME + (stack + 2) * n_envs
-        self._ring = Ring(
-            (self._capacity + stack) * n_envs + spare,
+        slots = (self._capacity + stack) * n_envs + spare
+        arrays = allocated(
+            slots,
             {
                 "frame": (frame_shape, np.uint8),
                 "environment": ((), np.int32),
@@ -70,7 +71,7 @@ class FrameReplay:
                 "truncated": ((), np.bool_),
             },
         )
-        arrays = self._ring.arrays
+        self._ring = Ring(slots, arrays)
         self._frame = arrays["frame"].reshape(self._ring.slots, -1, self._channels)
         self._environment = arrays["environment"]
         self._place = arrays["place"]
@@ -88,7 +89,7 @@ class FrameReplay:
     @property
     def nbytes(self) -> int:
         """The size of this buffer in memory when it is full."""
-        return self._ring.nbytes + self._led_to.nbytes
+        return sum(array.nbytes for array in self._ring.arrays.values()) + self._led_to.nbytes
 
     @property
     def added(self) -> int:

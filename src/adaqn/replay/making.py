@@ -6,10 +6,30 @@ from typing import Any
 
 import gymnasium
 import numpy as np
+from numpy.typing import DTypeLike
 
 from adaqn.replay.frames import FrameReplay, Padding
 from adaqn.replay.protocol import Replay
+from adaqn.replay.rows import RowLayout
 from adaqn.replay.vectors import VectorReplay
+
+
+def row_layout(observations: gymnasium.spaces.Box, actions: gymnasium.Space[Any], n_steps: int) -> RowLayout | None:
+    """The layout in which a buffer for these spaces gives out rows; None for images of bytes, which have no rows."""
+    if _are_images(observations):
+        return None
+    return RowLayout.of(observations.shape, *_action_kind(actions), n_steps)
+
+
+def _are_images(observations: gymnasium.spaces.Box) -> bool:
+    return observations.dtype == np.uint8 and len(observations.shape) == 3
+
+
+def _action_kind(actions: gymnasium.Space[Any]) -> tuple[tuple[int, ...], DTypeLike]:
+    """Shape and dtype of an action as it is kept."""
+    if isinstance(actions, gymnasium.spaces.Discrete):
+        return (), np.int32
+    return tuple(actions.shape or ()), np.float32
 
 
 def make_replay(
@@ -26,10 +46,8 @@ def make_replay(
     Byte images are stored frame by frame; an observation has `frame_stack` of them, the newest last, and `padding`
     fills the stack when an episode begins. Other observations are stored whole, without these two arguments.
     """
-    discrete = isinstance(actions, gymnasium.spaces.Discrete)
-    action_shape = () if discrete else tuple(actions.shape or ())
-    action_dtype = np.int32 if discrete else np.float32
-    if observations.dtype == np.uint8 and len(observations.shape) == 3:
+    action_shape, action_dtype = _action_kind(actions)
+    if _are_images(observations):
         height, width, channels = observations.shape
         return FrameReplay(
             capacity=capacity,

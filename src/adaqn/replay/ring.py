@@ -26,22 +26,11 @@ class Ring:
     into `arrays` and then calls `advance`.
     """
 
-    def __init__(self, slots: int, columns: Columns) -> None:
+    def __init__(self, slots: int, arrays: Mapping[str, np.ndarray]) -> None:
         self.slots = slots
         self.added = 0  # number of rows ever added
         self.oldest = 0  # index of the oldest row still held
-        size = slots * sum(math.prod(shape) * np.dtype(dtype).itemsize for shape, dtype in columns.values())
-        require_memory(size, times=UNFILLED)
-        try:
-            # The system allocates zeroed pages at the first write, so a large buffer costs nothing yet.
-            self.arrays = {name: np.zeros((slots, *shape), dtype) for name, (shape, dtype) in columns.items()}
-        except (MemoryError, ValueError, OverflowError) as error:  # more than is available or addressable
-            raise too_large(size, available_memory()) from error
-
-    @property
-    def nbytes(self) -> int:
-        """The size of the ring in memory when it is full."""
-        return sum(array.nbytes for array in self.arrays.values())
+        self.arrays = arrays  # [slots, ...] each
 
     def advance(self, rows: int = 1) -> None:
         """Register rows written after the newest one; once the ring is full, they have overwritten the oldest."""
@@ -84,6 +73,17 @@ class Ring:
         for name, array in self.arrays.items():
             array[slots] = rows[name][count - kept :]
         self.oldest = max(self.oldest, self.added - self.slots)
+
+
+def allocated(slots: int, columns: Columns) -> dict[str, np.ndarray]:
+    """Allocate zeroed arrays with this number of slots, or raise if they need more memory than is available."""
+    size = slots * sum(math.prod(shape) * np.dtype(dtype).itemsize for shape, dtype in columns.values())
+    require_memory(size, times=UNFILLED)
+    try:
+        # The system allocates zeroed pages at the first write, so a large buffer costs nothing yet.
+        return {name: np.zeros((slots, *shape), dtype) for name, (shape, dtype) in columns.items()}
+    except (MemoryError, ValueError, OverflowError) as error:  # more than is available or addressable
+        raise too_large(size, available_memory()) from error
 
 
 def check_sizes(capacity: int, n_envs: int, n_steps: int) -> None:

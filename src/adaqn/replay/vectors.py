@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from adaqn.replay.protocol import Batch, Transitions
-from adaqn.replay.ring import Columns, Ring, check_sizes
+from adaqn.replay.ring import Ring, allocated, check_sizes
+from adaqn.replay.rows import WORD, RowLayout
 
 
 class VectorReplay:
@@ -30,12 +31,15 @@ class VectorReplay:
         check_sizes(capacity, n_envs, n_steps)
         self.n_envs = n_envs
         self.n_steps = n_steps
-        columns = _columns(observation_shape, action_shape, action_dtype)
-        self._ring = Ring(
-            max(1, capacity // n_envs), {name: ((n_envs, *shape), dtype) for name, (shape, dtype) in columns.items()}
-        )
-        # Views [slots * n_envs, ...] of the same memory: `take` is fast with one index for (slot, environment).
-        flat = {name: array.reshape(-1, *array.shape[2:]) for name, array in self._ring.arrays.items()}
+        self.layout = RowLayout.of(observation_shape, action_shape, action_dtype, n_steps)
+        kept = self.layout._replace(n_steps=1)
+        slots = max(1, capacity // n_envs)
+        words = allocated(slots, {"words": ((n_envs, kept.width), WORD)})["words"]
+        # One contiguous row per transition: sampling touches few cache lines and copies each row in one piece.
+        self._ring = Ring(slots, kept.columns(words))
+        # A view [slots * n_envs, W] of the same memory: `take` is fast with one index for (slot, environment).
+        self._rows = words.reshape(-1, kept.width)
+        flat = kept.columns(self._rows)
         self._observation = flat["observation"]
         self._action = flat["action"]
         self._reward = flat["reward"]
@@ -46,7 +50,7 @@ class VectorReplay:
     @property
     def nbytes(self) -> int:
         """The size of this buffer in memory when it is full."""
-        return self._ring.nbytes
+        return self._rows.nbytes
 
     @property
     def added(self) -> int:
@@ -82,6 +86,10 @@ class VectorReplay:
 
     def sample(self, rng: np.random.Generator, batch_size: int) -> Batch[np.ndarray]:
         """Transitions drawn uniformly with replacement, in new arrays, each over up to `n_steps` steps."""
+        return self.layout.batch(self.sample_rows(rng, batch_size))
+
+    def sample_rows(self, rng: np.random.Generator, batch_size: int) -> np.ndarray:
+        """The same as rows in the layout of this buffer. [B, W]"""
         ring = self._ring
         held = (ring.added - ring.oldest) * self.n_envs
         if held == 0:
@@ -92,15 +100,8 @@ class VectorReplay:
         # Indices may exceed the end of the ring: `take` wraps them.
         index = drawn + (ring.oldest % ring.slots) * self.n_envs
         if self.n_steps > 1:
-            return self._sample_steps(index, (held - drawn - 1) // self.n_envs + 1)
-        return Batch(
-            self._observation.take(index, axis=0, mode="wrap"),
-            self._action.take(index, axis=0, mode="wrap"),
-            self._reward.take(index, mode="wrap").reshape(-1, 1),
-            self._next_observation.take(index, axis=0, mode="wrap"),
-            self._terminated.take(index, mode="wrap").astype(np.float32),
-            np.ones(batch_size, np.int32),
-        )
+            return self.layout.pack(self._sample_steps(index, (held - drawn - 1) // self.n_envs + 1))
+        return self._rows.take(index, axis=0, mode="wrap")
 
     def _sample_steps(self, start: np.ndarray, remaining: np.ndarray) -> Batch[np.ndarray]:
         """The transitions from `start` up to the end of the episode, the newest row, or n steps.
@@ -129,15 +130,3 @@ class VectorReplay:
     def restore(self, first: int, rows: dict[str, np.ndarray]) -> None:
         """Restore rows returned by `rows`, starting at this number; calls must be in ascending order."""
         self._ring.restore(first, rows)
-
-
-def _columns(observation_shape: tuple[int, ...], action_shape: tuple[int, ...], action_dtype: DTypeLike) -> Columns:
-    """Shape and dtype of each field of a stored transition, by name."""
-    return {
-        "observation": (observation_shape, np.float32),
-        "action": (action_shape, action_dtype),
-        "reward": ((), np.float32),
-        "next_observation": (observation_shape, np.float32),
-        "terminated": ((), np.bool_),
-        "truncated": ((), np.bool_),
-    }

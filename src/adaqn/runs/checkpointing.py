@@ -12,26 +12,29 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from adaqn import __version__
+from adaqn.accelerator import backend
 from adaqn.checkpoint import CheckpointStore
 from adaqn.errors import CheckpointError, UserError
 from adaqn.exact_file import NOTHING, ExactFile, Written
 from adaqn.files import Json
 from adaqn.limits import THREADS
 from adaqn.runs.config import RunConfig
+from adaqn.runs.config_versions import config_refusal
 from adaqn.runs.directory import EXACT_FILES, RunDirectory
 from adaqn.runs.gym_spaces import check_same_spaces, describe_spaces
 from adaqn.runs.recorders.stopwatch import Stopwatch
 from adaqn.snapshot import Snapshot
 from adaqn.threads import thread_count
-from adaqn.training.callbacks import crossed
+from adaqn.training.callbacks import crossed, next_multiple
 from adaqn.training.observers import Observer
 
 if TYPE_CHECKING:
     from adaqn.training.trainer import Trainer
 
 
-# Raised whenever compiled programs come to compute the same in another order, so that the last bits of a run differ.
-ARITHMETIC = 2
+# Increased whenever the compiled programs change so that the last bits of a run differ.
+ARITHMETIC = 3
 
 
 class Checkpointer(Observer["Trainer"]):
@@ -111,11 +114,9 @@ class Checkpointer(Observer["Trainer"]):
     def _check_config(self, snapshot: Snapshot) -> None:
         if self._config is None:
             return
-        if changed := self._config.differences(snapshot.meta.get("config") or {}, int(snapshot.meta.get("step", 0))):
-            raise CheckpointError(
-                f"config.yaml was changed after the checkpoint was written ({', '.join(changed)}); "
-                "restore it to resume (`adaqn resume --steps` changes the end of a run), or train it as a new run"
-            )
+        before = snapshot.meta.get("config") or {}
+        if changed := self._config.differences(before, int(snapshot.meta.get("step", 0))):
+            raise config_refusal(changed, self._config.to_dict(), before, snapshot.meta.get("adaqn"))
 
     def on_start(self, trainer: Trainer) -> None:
         """Save the first checkpoint of a new run."""
@@ -129,6 +130,10 @@ class Checkpointer(Observer["Trainer"]):
         if crossed(self._interval, self._seen, step):
             self._save(trainer)
         self._seen = step
+
+    def next_step(self, step: int) -> int:
+        """The next multiple of the interval."""
+        return next_multiple(self._interval, step)
 
     def on_last_step(self, trainer: Trainer) -> None:
         """Save the run before its last updates, so that it can be extended exactly.
@@ -169,7 +174,8 @@ class Checkpointer(Observer["Trainer"]):
             "elapsed": self._stopwatch.elapsed,
             "config": config,
         }
-        meta |= {"spaces": _spaces(trainer), "platform": platform_facts(), "arithmetic": ARITHMETIC}
+        meta |= {"spaces": _spaces(trainer), "platform": platform_facts()}
+        meta |= {"adaqn": __version__, "arithmetic": ARITHMETIC}
         self._store.save(trainer.clock.step, Snapshot(snapshot.arrays, meta), trainer.replay)
         self._saved = trainer.clock.step
 
@@ -191,8 +197,8 @@ class Checkpointer(Observer["Trainer"]):
 def platform_facts() -> Json:
     """What the last bits of results depend on besides the configuration: XLA splits large products among threads."""
     versions = {name: metadata.version(name) for name in ("jax", "jaxlib", "numpy", "gymnasium")}
-    flags = os.environ.get("XLA_FLAGS", "")
-    return {**versions, "machine": platform.machine(), "threads": thread_count(), "XLA_FLAGS": flags}
+    facts = {"machine": platform.machine(), "threads": thread_count(), "XLA_FLAGS": os.environ.get("XLA_FLAGS", "")}
+    return {**versions, **facts, "backend": backend()}
 
 
 def recorded_threads(store: CheckpointStore) -> int | None:
@@ -203,17 +209,15 @@ def recorded_threads(store: CheckpointStore) -> int | None:
 
 
 def _require_same_arithmetic(snapshot: Snapshot) -> None:
-    before = snapshot.meta.get("arithmetic")
-    if before != ARITHMETIC:
+    if snapshot.meta.get("arithmetic") != ARITHMETIC:
         raise CheckpointError(
-            f"the checkpoint is of another version of adaqn, whose programs round differently (number {before}, here "
-            f"{ARITHMETIC}), so the run cannot go on as it would have: finish it with the version that began it, or "
-            "train it as a new run"
+            "the checkpoint was saved by a version of adaqn whose compiled programs round differently, so the run "
+            "cannot be resumed exactly: finish it with the version that started it, or start a new run"
         )
 
 
 def _warn_of_another_platform(snapshot: Snapshot) -> None:
-    before, now = snapshot.meta.get("platform") or {}, platform_facts()
+    before, now = {"backend": "cpu", **(snapshot.meta.get("platform") or {})}, platform_facts()
     changed = [
         f"{name} was {before.get(name)!r} and is {value!r}" for name, value in now.items() if before.get(name) != value
     ]

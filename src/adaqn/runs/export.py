@@ -81,6 +81,8 @@ def write_policy(
     if not np.isfinite(weights.parameters).all():
         raise UserError("the policy has non-finite parameters, so it cannot be exported")
     described = [_described(layer) for layer in network.layers]
+    if weights.scaling is not None:
+        described.insert(0, {"kind": "scaling", "limit": weights.scaling.limit})
     plain = {layer["kind"] for layer in described} <= {"convolution", "activation", "flatten", "dense"}
     meta = {
         "format": FORMAT,
@@ -136,12 +138,16 @@ def _arrays(weights: PolicyWeights) -> dict[str, np.ndarray]:
     """The flat parameter vector as the named arrays that `ExportedPolicy` reads."""
     shapes = weights.network.shapes
     pieces = np.split(weights.parameters, np.cumsum([math.prod(shape) for shape in shapes])[:-1])
+    first = 0 if weights.scaling is None else 1
     names = [
         f"{part}_{i}"
-        for i, layer in enumerate(with_arrays(weights.network.layers))
+        for i, layer in enumerate(with_arrays(weights.network.layers), first)
         for part in ("scale" if layer.kind == "layer_norm" else "kernel", "bias")
     ]
-    return {name: piece.reshape(shape) for name, piece, shape in zip(names, pieces, shapes, strict=True)}
+    of_layers = {name: piece.reshape(shape) for name, piece, shape in zip(names, pieces, shapes, strict=True)}
+    if weights.scaling is None:
+        return of_layers
+    return {"mean_0": weights.scaling.mean, "scale_0": weights.scaling.scale, **of_layers}
 
 
 def _describe(space: spaces.Space) -> Json:

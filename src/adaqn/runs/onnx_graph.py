@@ -90,7 +90,7 @@ _INFORMATION = {"environment", "algorithm", "hyperparameters"}
 def _require_known(arrays: Arrays, meta: Json) -> None:
     """Raise for a network with a part that has no function below, instead of leaving that part out."""
     unknown = [name for name, value in meta.items() if name not in _KNOWN | _INFORMATION and value]
-    unknown += [name for name in arrays if name.rpartition("_")[0] not in ("kernel", "scale", "bias")]
+    unknown += [name for name in arrays if name.rpartition("_")[0] not in ("mean", "kernel", "scale", "bias")]
     kinds = sorted(layer_kinds(described_layers(arrays, meta))) if meta["version"] <= VERSION else []
     unknown += [f"layers of the kind {kind}" for kind in kinds if not hasattr(_Network, f"_{kind}")]
     unknown += [f"the activation {name}" for name in [meta["activation"]] if name not in ACTIVATIONS]
@@ -124,10 +124,16 @@ class _Network:
             x = getattr(self, f"_{layer['kind']}")(layer, x)
         return x
 
-    def _pair(self, name: str) -> tuple[np.ndarray, np.ndarray]:
+    def _pair(self, first: str, second: str = "bias") -> tuple[np.ndarray, np.ndarray]:
         number = self._used
         self._used += 1
-        return self._arrays[f"{name}_{number}"], self._arrays[f"bias_{number}"]
+        return self._arrays[f"{first}_{number}"], self._arrays[f"{second}_{number}"]
+
+    def _scaling(self, layer: Json, x: str) -> str:
+        graph = self._graph
+        mean, scale = (graph.constant(array) for array in self._pair("mean", "scale"))
+        limit = float(layer["limit"])
+        return _clip(graph, graph.add("Mul", graph.add("Sub", x, mean), scale), -limit, limit)
 
     def _convolution(self, layer: Json, x: str) -> str:
         if not self._channels_first:

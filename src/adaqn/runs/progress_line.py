@@ -68,6 +68,9 @@ class ProgressLine(Observer[RunView]):
         if trainer.clock.step >= self._next_look:
             self._look(trainer)
 
+    def next_step(self, step: int) -> int:
+        return max(step + 1, self._next_look)
+
     def on_event(self, trainer: RunView, event: Event) -> None:
         if isinstance(event, TrialEnd):
             outcome = "failed" if event.fitness is None else f"finished with a mean return of {event.fitness:,.1f}"

@@ -71,12 +71,14 @@ def measurements(
 def cost_table(study: Study, rows: Sequence[ArmCost], jobs: int) -> Table:
     """A row for each arm, and one for all."""
     title = f"study {study.name}" + (f" at the scale {study.scale}" if study.scale else "")
-    table = Table(title=title, title_justify="left")
-    for name in ("arm", "runs", "steps", "steps/s", "time", "memory/run", "disk/run"):
+    table = Table(title=title, title_justify="left", caption_justify="left")
+    measured = any(row.measured is not None for row in rows)
+    columns = ("arm", "runs", "steps", *(("steps/s", "time", "memory/run", "disk/run") if measured else ()))
+    for name in columns:
         table.add_column(name, justify="left" if name == "arm" else "right", overflow="fold")
     for row in rows:
         found = row.measured
-        table.add_row(
+        cells = (
             row.arm,
             str(row.runs),
             f"{row.steps:,}",
@@ -85,8 +87,9 @@ def cost_table(study: Study, rows: Sequence[ArmCost], jobs: int) -> Table:
             "" if found is None else _size(found.memory),
             "" if found is None else _size(found.disk),
         )
+        table.add_row(*cells[: len(columns)])
     table.add_section()
-    table.add_row("all", *_totals(rows))
+    table.add_row(*["all", *_totals(rows)][: len(columns)])
     table.caption = _caption(study, rows, jobs)
     return table
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from adaqn.agents.registry import algorithm
 from adaqn.errors import UserError, unknown_name
-from adaqn.files import Json
+from adaqn.files import Json, path_safe
 from adaqn.plugins import PresetFolder
 from adaqn.runs.config import RunConfig, read_config
 from adaqn.runs.labels import member_labels
@@ -23,7 +23,6 @@ from adaqn.studies.study import (
     STUDY_VERSION,
     Study,
     arm_values,
-    path_safe,
     require_label,
     seeds_from,
 )

@@ -14,6 +14,7 @@ from adaqn.studies.directory import RunState
 from adaqn.studies.execution import Progress
 from adaqn.studies.study import RunKey, Study
 
+_FRAME = 10  # lines of the live table besides those of arms: title, header, rules, all, caption, and one to spare
 _OPEN = ("running", "interrupted", "missing", "failed")
 
 
@@ -28,6 +29,7 @@ class StudyDisplay:
         self._pace = dict(pace)
         self._console = console or standard_console()
         self._live: Live | None = None
+        self._last: Progress | None = None
         self._told: dict[RunKey, str] | None = None  # the status that was printed last, where there is no live table
 
     def __enter__(self) -> StudyDisplay:
@@ -38,12 +40,15 @@ class StudyDisplay:
 
     def __exit__(self, *_: object) -> None:
         if self._live is not None:
+            if self._last is not None:  # the table stays on the screen, where nothing can be stopped any more
+                self._live.update(self.table(self._last, self.time_left(self._last), over=True), refresh=True)
             self._live.stop()
             self._live = None
 
     def show(self, progress: Progress) -> None:
         """Draw the table anew, or print what has changed."""
         left = self.time_left(progress)
+        self._last = progress
         if self._live is not None:
             self._live.update(self.table(progress, left), refresh=True)
             return
@@ -74,20 +79,38 @@ class StudyDisplay:
                 totals[key.arm] = (seconds + state.elapsed, steps + state.step)
         return self._pace | {arm: seconds / steps for arm, (seconds, steps) in totals.items()}
 
-    def table(self, progress: Progress, left: float | None) -> RenderableType:
-        """A row for each arm, and one for all."""
-        table = Table(title=f"study {self._study.name}", title_justify="left")
+    def table(self, progress: Progress, left: float | None, over: bool = False) -> RenderableType:
+        """A row for each arm that there is room for, and one for all; `over` when nothing is executed any more."""
+        table = Table(title=f"study {self._study.name}", title_justify="left", caption_justify="left")
         for name in ("arm", "progress", "runs", "running", "failed"):
             table.add_column(name, justify="left" if name in ("arm", "progress") else "right", overflow="fold")
-        arms = list(dict.fromkeys(key.arm for key in progress.states))
-        for arm in arms:
-            table.add_row(arm, *self._cells(progress, [key for key in progress.states if key.arm == arm]))
+        arms: dict[str, list[RunKey]] = {}
+        for key in progress.states:
+            arms.setdefault(key.arm, []).append(key)
+        shown = list(arms) if over else self._fitting(progress, arms)
+        for arm in shown:
+            table.add_row(arm, *self._cells(progress, arms[arm]))
+        if rest := [key for arm, keys in arms.items() if arm not in shown for key in keys]:
+            table.add_row(f"{len(arms) - len(shown)} other arms", *self._cells(progress, rest), style="dim")
         if len(arms) > 1:
             table.add_section()
             table.add_row("all", *self._cells(progress, list(progress.states)))
         waits = f", {len(progress.waiting)} waiting for a place" if progress.waiting else ""
-        table.caption = f"{duration(left)} left{waits}; Ctrl-C stops, and the same command goes on"
+        hint = "" if over else "\nCtrl-C stops, and the same command goes on"
+        table.caption = f"{duration(left)} left{waits}{hint}" if left != 0.0 else None
         return table
+
+    def _fitting(self, progress: Progress, arms: Mapping[str, Sequence[RunKey]]) -> list[str]:
+        """The arms that fit on the screen, in their order; those with running or failed runs come before others."""
+        room = self._console.height - _FRAME
+        if len(arms) <= room:
+            return list(arms)
+
+        def is_quiet(arm: str) -> bool:
+            return not any(progress.states[key].status in ("running", "failed") for key in arms[arm])
+
+        chosen = sorted(arms, key=is_quiet)[: max(1, room - 1)]  # one row tells of the others
+        return [arm for arm in arms if arm in chosen]
 
     def _cells(self, progress: Progress, keys: Sequence[RunKey]) -> list[RenderableType]:
         states = [progress.states[key] for key in keys]

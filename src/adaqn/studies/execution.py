@@ -97,6 +97,7 @@ class Execution:
                         time.sleep(self._launcher.poll)
             except BaseException:
                 self._launcher.stop()
+                self._handles.clear()  # nobody waits for them any more
                 raise
             finally:
                 self._show(now=True)

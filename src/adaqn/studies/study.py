@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from adaqn.checks import count
 from adaqn.errors import UserError, unknown_name
-from adaqn.files import Json
+from adaqn.files import Json, path_safe
 from adaqn.runs.config import OBSERVATION_SETTINGS, RunConfig
 from adaqn.runs.overrides import require_mapping
 
@@ -183,11 +183,6 @@ def seeds_from_text(what: str, text: str) -> list[int]:
             raise UserError(f"a range of {what} goes upwards, over fewer than 10,000 seeds, but got {part.strip()!r}")
         seeds += range(first, last + 1)
     return seeds
-
-
-def path_safe(text: str) -> str:
-    """A label that can be the name of a directory: `ALE/Pong-v5` becomes `ALE-Pong-v5`."""
-    return re.sub(r"[^A-Za-z0-9._=+-]+", "-", text).strip("-.") or "unnamed"
 
 
 def require_label(kind: str, label: object) -> str:

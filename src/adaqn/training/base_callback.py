@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
@@ -162,6 +163,9 @@ class CallbackList(BaseCallback):
     def on_step(self, trainer: Trainer) -> None:
         for callback in self.callbacks:
             callback.on_step(trainer)
+
+    def next_step(self, step: int) -> int:
+        return min((callback.next_step(step) for callback in self.callbacks), default=sys.maxsize)
 
     def on_episode(self, trainer: Trainer, episode: Episode) -> None:
         for callback in self.callbacks:

@@ -288,3 +288,8 @@ class StopTrainingOnReturn(BaseCallback):
 def crossed(period: int, before: int, now: int) -> bool:
     """Whether a multiple of the period lies in (before, now]; several environments can step past it."""
     return now // period > before // period
+
+
+def next_multiple(period: int, step: int) -> int:
+    """The first multiple of the period after this step: where `crossed` is true next."""
+    return (step // period + 1) * period

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
@@ -136,6 +137,13 @@ class Observer(Generic[Run]):
 
     def on_step(self, trainer: Run) -> None:
         """Called after each environment took one step and the transitions were stored."""
+
+    def next_step(self, step: int) -> int:
+        """The next step, after this one, at which `on_step` has to be called; it may be called earlier.
+
+        By default every step if `on_step` is overridden.
+        """
+        return step + 1 if type(self).on_step is not Observer.on_step else sys.maxsize
 
     def on_episode(self, trainer: Run, episode: Episode) -> None:
         """Called after an episode ended, before `on_step` of the same step."""

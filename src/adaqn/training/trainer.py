@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,13 +12,14 @@ import gymnasium
 import numpy as np
 
 from adaqn.agents.events import Event, Failure, TrialStart
-from adaqn.agents.protocol import Agent, Clock, Operation, Report, clock_from
+from adaqn.agents.protocol import Agent, Clock, LearnsFromRows, Operation, Report, clock_from
 from adaqn.agents.registry import NO_TRAITS, Traits
 from adaqn.checks import count, number
 from adaqn.envs.environments import Environments
 from adaqn.envs.episode import EpisodePosition
 from adaqn.errors import CheckpointError, EnvironmentFault, UserError, reading_saved
-from adaqn.replay.protocol import Batch, Replay, Transitions
+from adaqn.replay.protocol import Replay, Transitions
+from adaqn.replay.vectors import VectorReplay
 from adaqn.snapshot import Snapshot
 from adaqn.training.lending import LentEnvironment
 from adaqn.training.logger import Logger
@@ -39,6 +41,8 @@ class Trainer:
         self.agent = agent
         self.traits = traits
         self.batch_size = batch_size
+        self._rows = agent.row_layout if isinstance(agent, LearnsFromRows) else None
+        self._at_once = agent.updates_at_once if isinstance(agent, LearnsFromRows) else 1
         self.environments = environments
         self.replay = replay
         self.seed = seed
@@ -59,6 +63,7 @@ class Trainer:
         self._ended = np.zeros(environments.count, bool)
         self._started = False  # the environments have been reset
         self._observers: tuple[Observer[Trainer], ...] = ()  # of the current call of `run`
+        self._wake = 0  # the first step at which one of them needs to be called
         self.pending: tuple[Operation, ...] = ()  # operations due at this step that an interruption left undone
         self.postponed: set[str] = set()  # tasks that observers postponed at this step because of an interruption
 
@@ -72,6 +77,16 @@ class Trainer:
     @state.setter
     def state(self, state: Any) -> None:
         self._state = state
+
+    @property
+    def replay(self) -> Replay:
+        """The buffer that batches are drawn from."""
+        return self._replay
+
+    @replay.setter
+    def replay(self, replay: Replay) -> None:
+        self._replay = replay
+        self._drawn_as_rows = isinstance(replay, VectorReplay) and replay.layout == self._rows
 
     def enter(self, environments: Environments, replay: Replay) -> None:
         """Continue training in these environments, with new episodes and this empty replay buffer."""
@@ -158,6 +173,7 @@ class Trainer:
                 self._started = True
             for observer in observers:
                 observer.on_start(self)
+            self._wake = 0
             while self.clock.step < until and self.stop_reason is None:
                 actions = self._settle(observers, act=True)
                 if actions is not None:
@@ -194,27 +210,28 @@ class Trainer:
                 clock = clock._replace(horizon=horizon)
         due = self.pending or agent.plan(self.state, clock, self._ended)
         self.pending = ()
+        actions: np.ndarray | Failure | None = None
+        observations = self.environments.observations
         fused = act and bool(due) and due[-1].needs_batch
-        for done, operation in enumerate(due[:-1] if fused else due):
-            if self.interrupted:
+        done = 0
+        while done < len(due):
+            operation, updates = due[done], self._updates_in_a_row(due, done)
+            last = fused and done + updates >= len(due)
+            if self.interrupted and not last:
                 self.pending = due[done:]
                 return None
-            if operation.needs_batch:
-                self.state, _ = agent.update(self.state, operation, self._batch(), clock, self._agent_rng)
+            if updates:
+                actions = self._update(operation, updates, clock, observations if last else None)
+                done += updates
             else:
                 self.state, events = agent.perform(self.state, operation, clock, self._agent_rng)
                 self._tell(events, observers)
-        actions: np.ndarray | Failure | None = None
-        observations = self.environments.observations
-        if fused:
-            self.state, actions = agent.update(
-                self.state, due[-1], self._batch(), clock, self._agent_rng, act_on=observations
-            )
-        elif act:
+                done += 1
+        if act and not fused:
             self.state, actions = agent.act(self.state, observations, clock, self._agent_rng)
         if isinstance(actions, Failure):
             raise actions.error
-        self.clock = clock._replace(settled=clock.step)
+        self.clock = Clock(clock.step, clock.step, clock.horizon, clock.replay_start)
         return np.zeros(0) if actions is None else actions
 
     def _tell(self, events: Sequence[Event], observers: Sequence[Observer[Trainer]]) -> None:
@@ -231,9 +248,33 @@ class Trainer:
             for observer in observers:
                 observer.on_event(self, event)
 
-    def _batch(self) -> Batch:
-        self.updates += 1
-        return self.replay.sample(self._replay_rng, self.batch_size)
+    def _updates_in_a_row(self, due: Sequence[Operation], first: int) -> int:
+        """The number of equal updates from here on that one call makes; 0 if the operation is no update.
+
+        Runs are interrupted only between two calls, and resumed with the next one, so that the same updates are made
+        together however often a run is interrupted.
+        """
+        operation, most = due[first], first + self._at_once
+        if not operation.needs_batch:
+            return 0
+        end = first + 1
+        while end < min(len(due), most) and due[end] is operation:
+            end += 1
+        return end - first
+
+    def _update(
+        self, operation: Operation, updates: int, clock: Clock, act_on: np.ndarray | None
+    ) -> np.ndarray | Failure | None:
+        """Sample batches and learn from them, then choose the next actions if observations are given."""
+        self.updates += updates
+        replay: Any = self._replay
+        draw = replay.sample_rows if self._drawn_as_rows else replay.sample
+        experience = draw(self._replay_rng, updates * self.batch_size)
+        several = {} if updates == 1 else {"updates": updates}  # not every agent accepts it
+        self.state, actions = self.agent.update(
+            self.state, operation, experience, clock, self._agent_rng, act_on, **several
+        )
+        return actions
 
     def _step(self, actions: np.ndarray, observers: Sequence[Observer[Trainer]]) -> None:
         environments = self.environments
@@ -245,7 +286,8 @@ class Trainer:
             raise
         self.transitions = transitions
         self.replay.add(transitions)
-        self.clock = self.clock._replace(step=self.clock.step + environments.count)
+        step, settled, horizon, replay_start = self.clock
+        self.clock = Clock(step + environments.count, settled, horizon, replay_start)
         self._ended = transitions.terminated | transitions.truncated
         if environments.finished:
             self.state = self.agent.episodes_ended(self.state, environments.finished, self.clock)
@@ -255,8 +297,10 @@ class Trainer:
             self.recent_episodes.append(episode)
             for observer in observers:
                 observer.on_episode(self, episode)
-        for observer in observers:
-            observer.on_step(self)
+        if self.clock.step >= self._wake:
+            for observer in observers:
+                observer.on_step(self)
+            self._wake = min((observer.next_step(self.clock.step) for observer in observers), default=sys.maxsize)
 
     def snapshot(self) -> Snapshot:
         """The state of the run except the replay buffer, whose rows are saved separately."""

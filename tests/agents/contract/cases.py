@@ -39,7 +39,7 @@ SMALL: dict[str, Any] = {
     "buffer_size": 40,
     "batch_size": 16,
     "train_freq": 2,
-    "gradient_steps": 2,
+    "gradient_steps": 3,
     "n_steps": 1,
     "target_update_interval": 6,
     "selection_interval": 6,

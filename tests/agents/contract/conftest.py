@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 
 import pytest
 
+from adaqn.agents.dqn import agent
 from tests.agents.contract.cases import Case
 from tests.agents.contract.runs import WholeRun, whole_run
 
 Whole = Callable[[Case], WholeRun]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_updates_at_once() -> Iterator[None]:
+    """At most two updates in one call, so that small runs can also be interrupted between two calls."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(agent, "UPDATES_AT_ONCE", 2)
+        yield
 
 
 @pytest.fixture(scope="session")

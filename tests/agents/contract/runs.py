@@ -37,9 +37,9 @@ class Diary(BaseCallback):
         trainer, agent = self.trainer, self.trainer.agent
         update, perform = agent.update, agent.perform
 
-        def noted_update(state: Any, operation: Any, batch: Any, clock: Any, rng: Any, act_on: Any = None) -> Any:
+        def noted_update(state: Any, operation: Any, *others: Any, **several: Any) -> Any:
             self._note(trainer, operation.name)
-            return update(state, operation, batch, clock, rng, act_on)
+            return update(state, operation, *others, **several)
 
         def noted_perform(state: Any, operation: Any, clock: Any, rng: Any) -> Any:
             self._note(trainer, operation.name)

@@ -43,7 +43,7 @@ def agents(
 ) -> tuple[DQNAgent, DQNAgent]:
     """An agent with fixed members, and one with the same members in a search space."""
     values = DQNSettings(
-        gamma=0.8, behaviour="inverse_loss", exploration_final_eps=0.3, exploration_steps=0, **settings
+        gamma=0.8, behaviour="inverse_loss", exploration_final_eps=0.3, exploration_steps=0, batch_size=8, **settings
     )
     fused = DQNAgent(values, Population(members), observations, spaces.Discrete(2))
     staged = DQNAgent(values, Population(members, SPACE), observations, spaces.Discrete(2))
@@ -194,16 +194,16 @@ def test_a_changed_architecture_compiles_the_programs_of_that_member_alone() -> 
     run = one_round(agent, agent.init(0))
     settled = [sizes(programs) for programs in staged_programs(agent, run).members]
     counting = [program._cache_size() for program in staged_programs(agent, run).counting]
-    assert settled == [(1, 1, 1)] * 2
+    assert settled == [(1, 1)] * 2
     child = members[0].replace(activation="selu")
     run = generation_of(agent, run, [Descendant(members[0], 0, None), Descendant(child, 0, "architecture")])
     new = staged_programs(agent, run).members[1]
-    assert sizes(new) == (0, 0, 0)
+    assert sizes(new) == (0, 0)
     before = compile_seconds()
     run = one_round(agent, run)
     assert compile_seconds() > before
-    assert sizes(new) == (1, 1, 1)
-    first, second = (member_programs(agent.ensemble_of(members).alone(k)) for k in (0, 1))
+    assert sizes(new) == (1, 1)
+    first, second = (member_programs(agent.ensemble_of(members).alone(k), agent.row_layout) for k in (0, 1))
     assert staged_programs(agent, run).members[0] is first
     assert [sizes(first), sizes(second)] == settled
     assert [program._cache_size() for program in staged_programs(agent, run).counting] == counting
@@ -219,5 +219,5 @@ def test_members_of_one_architecture_share_their_programs() -> None:
     assert programs.counting is again.counting
     fused, _ = agents(VECTORS, BOX)
     assert fused.programs(fused.init(0)) is fused_programs(
-        fused.ensemble_of(VECTORS), DQNRules("lowest", "inverse_loss")
+        fused.ensemble_of(VECTORS), DQNRules("lowest", "inverse_loss"), fused.row_layout
     )

@@ -17,6 +17,7 @@ import pytest
 from adaqn import AdaDQN, Hyperparameters
 from adaqn.agents.events import Event, TargetUpdate
 from adaqn.replay.protocol import Batch
+from adaqn.replay.vectors import VectorReplay
 from adaqn.training.observers import Observer
 from adaqn.training.trainer import Trainer
 from tests.agents.dqn.plain_dqn import PlainDQN, huber_slope
@@ -113,14 +114,17 @@ def watched_run(rhythm: Rhythm, monkeypatch: pytest.MonkeyPatch) -> tuple[Diary,
         exploration_steps=EXPLORATION_STEPS, **rhythm._asdict(),
     )  # fmt: skip
     trainer, diary = model.trainer, Diary(env)
-    sample = trainer.replay.sample
+    replay = trainer.replay
+    assert isinstance(replay, VectorReplay)
+    sample = replay.sample_rows
 
-    def noted_sample(rng: np.random.Generator, batch_size: int) -> Batch[np.ndarray]:
+    def noted_sample(rng: np.random.Generator, batch_size: int) -> np.ndarray:
         diary.note("update")
-        diary.batches.append(sample(rng, batch_size))
-        return diary.batches[-1]
+        rows = sample(rng, batch_size)
+        diary.batches.append(replay.layout.batch(rows))
+        return rows
 
-    monkeypatch.setattr(trainer.replay, "sample", noted_sample)
+    monkeypatch.setattr(replay, "sample_rows", noted_sample)
     monkeypatch.setattr(trainer, "_agent_rng", NotedDraws(trainer._agent_rng, diary))
     before = parameters_of(trainer)
     trainer.run(STEPS, [diary])

@@ -160,11 +160,13 @@ def test_from_the_agent_of_a_run_that_was_interrupted_in_its_burst_training_goes
     update, steps = SEARLAgent.update, []
     interrupted = model(learning_starts=30)
 
-    def noted(agent: SEARLAgent, state: Any, operation: Operation, batch: Any, clock: Clock, rng: Any) -> Any:
+    def noted(
+        agent: SEARLAgent, state: Any, operation: Operation, batch: Any, clock: Clock, rng: Any, act_on: Any = None
+    ) -> Any:
         steps.append(clock.step)
         if len(steps) == 5:
             interrupted.trainer.interrupt("SIGTERM")
-        return update(agent, state, operation, batch, clock, rng)
+        return update(agent, state, operation, batch, clock, rng, act_on)
 
     monkeypatch.setattr(SEARLAgent, "update", noted)
     with pytest.raises(SystemExit, match="143"):
@@ -201,7 +203,7 @@ def test_save_load_and_predict(tmp_path: Path, whole: tuple[Trainer, Keeper, Dia
     assert isinstance(agent, SEARLAgent)
     elite = agent.members.target_member(state.population)
     values = agent.members.programs(state.population)[elite].values
-    q = values((state.population.learning.ensemble[elite].parameters,), observations)
+    q = values(state.population.learning.ensemble[elite].parameters, observations)
     assert np.argmax(np.asarray(q), axis=1).tolist() == list(actions)
     loaded = SEARL.load(trained.save(tmp_path / "agent"))
     assert isinstance(loaded, SEARL)

@@ -103,11 +103,6 @@ def count_actor_update(state: State, members: Array, learned: Array) -> State:
     return state._replace(record=record._replace(acted=acted), counts=state.counts.actor(learned))
 
 
-def either(condition: Array, first: State, second: State) -> State:
-    """The first state where the condition holds, else the second."""
-    return jax.tree.map(lambda one, other: jnp.where(condition, one, other), first, second)
-
-
 def report_stretch(program: Program[SettingsT], state: State) -> tuple[State, Stretch]:
     """Return the statistics of the updates since the last report, and reset their counters."""
     finite = program.ensemble.finite(program.ensemble.parameters(state.ensemble))

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from adaqn.agents.core.lean import pack, unpack
 from adaqn.agents.core.record import MemberRecord
 from adaqn.agents.core.targets import bellman_target
-from adaqn.compilation import transition
-from adaqn.ensemble import Ensemble, EnsembleParameters, EnsembleState
+from adaqn.compilation import small_program, transition
+from adaqn.ensemble import Ensemble, EnsembleParameters, EnsembleState, GroupState, own_array
 from adaqn.networks.losses import l2
 from adaqn.replay.protocol import Batch
+from adaqn.replay.rows import WORD, RowLayout
 from adaqn.selection import Selection
 
 
@@ -38,21 +41,28 @@ def next_value(q_target: Array, q_online: Array | None) -> Array:
 
 
 def learn(
-    ensemble: Ensemble, members: EnsembleState, batch: Batch[Array], value: Array, discount: Array, gamma: Array
+    ensemble: Ensemble,
+    members: EnsembleState,
+    batch: Batch[Array],
+    value: Array,
+    discount: Array,
+    gamma: Array,
+    taken: Array | None = None,
 ) -> tuple[EnsembleState, Array]:
     """One gradient step of every member, given the value [B] of the next state; and the L2 errors before it. [K]
 
     Members may train with different losses and discounts [K]; they are compared by the L2 error with γ̄.
+    Where `taken` [] is False, no member changes.
     """
     # A masked sum instead of indexing: its gradient is a product, while that of indexing is a scatter, which takes
     # longer than all other operations on these few values.
-    taken = batch.action[:, None] == jnp.arange(ensemble.outputs)[None, :]
+    chosen = batch.action[:, None] == jnp.arange(ensemble.outputs)[None, :]
 
     def of_action(q: Array) -> Array:
-        return jnp.where(taken, q, 0.0).sum(axis=1)
+        return jnp.where(chosen, q, 0.0).sum(axis=1)
 
     targets = jax.vmap(lambda own: bellman_target(value, batch, own))(discount)
-    trained, predictions = ensemble.update(members, batch.observation, targets, of_action)
+    trained, predictions = ensemble.update(members, batch.observation, targets, of_action, taken)
     return trained, l2(predictions - bellman_target(value, batch, gamma)[None, :]).mean(axis=1)
 
 
@@ -60,69 +70,96 @@ class MemberPrograms(NamedTuple):
     """Compiled functions of a single member, for ensembles in which members are replaced."""
 
     values: ValuesProgram
-    next_value: NextValueProgram
     learn: LearnProgram
 
 
 class ValuesProgram(Protocol):
-    """The Q values of one member. [n, ...] -> [n, A]"""
+    """The Q-values of a member with these parameters [1, P]. [n, A]"""
 
-    def __call__(self, parameters: EnsembleParameters, observations: np.ndarray) -> Array: ...
+    def __call__(self, parameters: Array, observations: np.ndarray) -> Array: ...
 
-
-class NextValueProgram(Protocol):
-    """The value of the next state [B], and whether it is usable as a target []; `online` is None without double Q."""
-
-    def __call__(
-        self, target: EnsembleParameters, online: EnsembleParameters | None, next_observation: np.ndarray
-    ) -> tuple[Array, Array]: ...
+    def _cache_size(self) -> int:
+        """Number of compiled programs."""
+        ...
 
 
 class LearnProgram(Protocol):
-    """`learn` for one member: discount [1], losses [1]."""
+    """`learn` for one member, given a `lesson` and its discount [1]; returns the member and its loss [1]."""
 
-    def __call__(
-        self, member: EnsembleState, batch: Batch[np.ndarray], value: Array, discount: np.ndarray, gamma: Array
-    ) -> tuple[EnsembleState, Array]: ...
+    def __call__(self, member: GroupState, lesson: Lesson, discount: np.ndarray) -> tuple[GroupState, Array]: ...
+
+    def _cache_size(self) -> int:
+        """Number of compiled programs."""
+        ...
+
+
+Experience = Batch[np.ndarray] | np.ndarray  # a batch, or its rows [B, W] where observations are vectors
+Lesson = np.ndarray | tuple[Batch[np.ndarray], np.ndarray, np.ndarray]
+
+
+def lesson(experience: Experience, value: np.ndarray, gamma: np.ndarray) -> Lesson:
+    """A batch, the value [B] of the next state, and γ̄ []; with rows as one vector, which is cheaper to pass."""
+    return (experience, value, gamma) if isinstance(experience, Batch) else pack([experience, value, gamma])[0]
+
+
+def _read_lesson(given: Any, layout: RowLayout | None) -> tuple[Batch[Array], Array, Array]:
+    """The inverse of `lesson`, inside a compiled function."""
+    if layout is None:
+        return given
+    size = (given.shape[0] - 1) // (layout.width + 1)
+    numbers = np.dtype(np.float32)
+    rows, value, gamma = unpack(given, (), (((size, layout.width), WORD), ((size,), numbers), ((), numbers)))
+    return layout.batch(rows), value, gamma
 
 
 @lru_cache(maxsize=128)  # a long run in a search space sees more architectures than are worth keeping
-def member_programs(alone: Ensemble) -> MemberPrograms:
-    """Compile the functions of an ensemble of one; equal architectures share one result."""
-    first = jnp.zeros((), jnp.int32)
+def member_programs(alone: Ensemble, layout: RowLayout | None = None) -> MemberPrograms:
+    """Compile the functions of an ensemble of one; equal architectures share one result.
 
-    def values(parameters: EnsembleParameters, observations: Array) -> Array:
-        return alone.value(parameters, first, observations)
+    With a layout, batches are passed as rows.
+    """
 
-    def value_of_next(
-        target: EnsembleParameters, online: EnsembleParameters | None, next_observation: Array
-    ) -> tuple[Array, Array]:
-        q = values(target, next_observation)
-        value = next_value(q, None if online is None else values(online, next_observation))
-        return value, jnp.isfinite(l2(q)).all()
+    def values(parameters: Array, observations: Array) -> Array:
+        return alone.value((parameters,), jnp.zeros((), jnp.int32), observations)
 
-    def learn_alone(
-        member: EnsembleState, batch: Batch[Array], value: Array, discount: Array, gamma: Array
-    ) -> tuple[EnsembleState, Array]:
-        return learn(alone, member, batch, value, discount, gamma)
+    def learn_alone(member: GroupState, given: Any, discount: Array) -> tuple[GroupState, Array]:
+        batch, value, gamma = _read_lesson(given, layout)
+        (trained,), losses = learn(alone, (member,), batch, value, discount, gamma)
+        return trained, losses
 
-    return MemberPrograms(jax.jit(values), jax.jit(value_of_next), transition(learn_alone))
+    compiled: Any = small_program(values), transition(learn_alone)
+    return MemberPrograms(*compiled)
+
+
+def next_value_alone(
+    programs: MemberPrograms, target: Array, online: Array | None, next_observation: np.ndarray
+) -> tuple[np.ndarray, bool]:
+    """`next_value` of one member [B], in NumPy, which compiles nothing; and whether it is usable as a target."""
+    q = np.asarray(programs.values(target, next_observation))
+    with np.errstate(over="ignore", invalid="ignore"):
+        usable = bool(np.isfinite(q * q).all())
+    if online is None:
+        return q.max(axis=-1), usable
+    best = np.asarray(programs.values(online, next_observation)).argmax(axis=-1)
+    return np.take_along_axis(q, best[:, None], axis=-1)[:, 0], usable
 
 
 def learn_one_by_one(
-    programs: tuple[MemberPrograms, ...], state: ValueState, batch: Batch[np.ndarray], values: list[Array]
+    programs: tuple[MemberPrograms, ...], state: ValueState, experience: Experience, values: Sequence[np.ndarray]
 ) -> tuple[EnsembleState, np.ndarray]:
     """One gradient step of every member, each with its own next-state values [B]; and the L2 errors before it. [K]"""
     trained, losses = [], []
-    discount = np.asarray(state.discount)
+    discount, gamma = np.asarray(state.discount), np.asarray(state.gamma)
+    given = lesson(experience, values[0], gamma)
     for k, program in enumerate(programs):
-        own = discount[k : k + 1]
-        member, loss = program.learn((state.ensemble[k],), batch, values[k], own, state.gamma)
-        trained.append(member[0])
-        losses.append(np.asarray(loss)[0])
-    return tuple(trained), np.stack(losses)
+        if k > 0 and values[k] is not values[k - 1]:
+            given = lesson(experience, values[k], gamma)
+        member, loss = program.learn(state.ensemble[k], given, discount[k : k + 1])
+        trained.append(member)
+        losses.append(loss)
+    return tuple(trained), np.concatenate(losses)
 
 
 def snapshot(parameters: EnsembleParameters) -> EnsembleParameters:
-    """Copy the parameters to new memory; by NumPy, which compiles nothing for new shapes."""
-    return tuple(jnp.array(np.asarray(rows), copy=True) for rows in parameters)
+    """Copy the parameters to new memory."""
+    return tuple(own_array(rows) for rows in parameters)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Self
+from typing import NamedTuple, Self, TypeVar
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
 from adaqn.selection import Selection, TargetRule
+
+Tree = TypeVar("Tree")
 
 
 class MemberRecord(NamedTuple):
@@ -106,6 +109,11 @@ class MemberRecord(NamedTuple):
             chosen=of_child(self.chosen, nothing),
             selections=of_child(self.selections, nothing),
         )
+
+
+def either(condition: Array, first: Tree, second: Tree) -> Tree:
+    """The first tree where the condition [] holds, else the second; leaves that both share stay as they are."""
+    return jax.tree.map(lambda one, other: one if one is other else jnp.where(condition, one, other), first, second)
 
 
 def living_pair(pair: Array, diverged: Array) -> Array:

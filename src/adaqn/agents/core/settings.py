@@ -46,6 +46,9 @@ class Settings:
     batch_size: int = setting(64, "transitions per update", at_least(1))
     train_freq: int = setting(1, "steps between updates", at_least(1))
     n_steps: int = setting(1, "length of n-step returns", at_least(1))
+    normalize_observations: bool = setting(
+        False, "normalize vector observations by their running mean and variance", flag
+    )
 
     def __post_init__(self) -> None:
         for item in dataclasses.fields(self):
@@ -60,6 +63,17 @@ class Settings:
     def minimum_steps(self) -> MinimumSteps:
         """A run must reach its first update."""
         return until_learning(self.learning_starts)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageSettings(Settings):
+    """Settings of the algorithms that also learn from images."""
+
+    image_scale: float | None = setting(
+        None,
+        "factor that byte images are multiplied by (default: 1 / the highest value of the observation space)",
+        optional(between(1e-6)),
+    )
 
 
 def until_learning(learning_starts: int) -> MinimumSteps:

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from adaqn.ensemble import own_array
 from adaqn.errors import CheckpointError
 
 State = TypeVar("State")
@@ -34,7 +35,7 @@ def state_from_arrays(like: State, arrays: dict[str, np.ndarray]) -> State:
                 f"but this run needs {expected.shape} and {expected.dtype}"
             )
         # A copy that JAX owns: an aliased NumPy buffer must not be donated.
-        array = jnp.array(given, copy=True)
+        array = own_array(given)
         loaded.append(jax.random.wrap_key_data(array) if _is_key(leaf) else array)
     return jax.tree_util.tree_unflatten(structure, loaded)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import gymnasium
 import numpy as np
 from jax import Array
@@ -14,15 +16,20 @@ from adaqn.agents.core.rhythm import beats
 from adaqn.agents.core.schedules import linear
 from adaqn.agents.core.value_agent import ValueAgent
 from adaqn.agents.dqn.learning import DQNRules, TargetChoice
-from adaqn.agents.dqn.programs import DQNPrograms, StagedPrograms, fused_programs
+from adaqn.agents.dqn.programs import DQNPrograms, FusedPrograms, StagedPrograms, fused_programs
 from adaqn.agents.dqn.settings import DQNSettings
 from adaqn.agents.events import Event, Failure
 from adaqn.agents.protocol import Clock, Operation, Report
+from adaqn.envs.gym_spaces import require_observations
 from adaqn.errors import UserError
 from adaqn.hyperparameters import Hyperparameters
+from adaqn.replay.making import row_layout
 from adaqn.replay.protocol import Batch
 
 State = AgentState[ValueState]
+
+# Updates in one call of a program. An interruption waits for all of them, and twice as many are hardly any faster.
+UPDATES_AT_ONCE = 32
 
 
 class DQNAgent(ValueAgent[DQNPrograms]):
@@ -50,17 +57,26 @@ class DQNAgent(ValueAgent[DQNPrograms]):
             settings.double_q,
         )
         evolution = evolution_of(population, settings)
+        self.row_layout = row_layout(require_observations(observation_space), action_space, settings.n_steps)
+        # Where each member has a program of its own there is none that could make several updates.
+        self.updates_at_once = UPDATES_AT_ONCE if self.row_layout is not None and evolution is None else 1
         super().__init__(settings, population.members, observation_space, action_space, evolution, self.rules.mixture)
 
     def compile(self, members: tuple[Hyperparameters, ...]) -> DQNPrograms:
         """One fused program for all members, or one per member if members can be replaced."""
         ensemble = self.ensemble_of(members)
-        return fused_programs(ensemble, self.rules) if self.evolution is None else StagedPrograms(ensemble, self.rules)
+        if self.evolution is not None:
+            return StagedPrograms(ensemble, self.rules, self.row_layout, self.settings.batch_size)
+        return fused_programs(ensemble, self.rules, self.row_layout)
 
     def plan(self, state: State, clock: Clock, ended: np.ndarray) -> tuple[Operation, ...]:
         """An update every G steps, a target update every T steps (lines 6 and 13), once learning has started."""
         del ended
         s = self.settings
+        begun = max(clock.settled, clock.replay_start + s.learning_starts)
+        if clock.step // s.target_update_interval <= begun // s.target_update_interval:
+            # Nothing but updates can be due, as after nearly every step: no need to go through the steps one by one.
+            return (Operation.UPDATE,) * ((clock.step // s.train_freq - begun // s.train_freq) * s.gradient_steps)
         due: list[Operation] = []
         for beat in beats(clock, s.learning_starts, s.train_freq, s.target_update_interval):
             if beat.update:
@@ -88,19 +104,36 @@ class DQNAgent(ValueAgent[DQNPrograms]):
         self,
         state: State,
         operation: Operation,
-        batch: Batch[np.ndarray],
+        batch: Batch[np.ndarray] | np.ndarray,
         clock: Clock,
         rng: np.random.Generator,
         act_on: np.ndarray | None = None,
+        updates: int = 1,
     ) -> tuple[State, np.ndarray | Failure | None]:
-        """One gradient step of every member; then `act` if requested."""
+        """One or more gradient steps of every member; then `act` if requested."""
         del operation
         programs = self.programs(state)
+        rows = batch if self.row_layout is None or isinstance(batch, np.ndarray) else self.row_layout.pack(batch)
+        given: tuple[Any, ...] = (rows,)
+        update: Any = programs.update
+        update_and_act: Any = programs.update_and_act
+        # Which program runs must follow from the clock alone, and not from how many updates this call makes.
+        room = self._updates_due_at_most(clock)
+        assert updates == 1 or updates <= room, f"{updates} updates in one call, but at most {room} can be due"
+        if room > 1:
+            assert isinstance(programs, FusedPrograms) and isinstance(rows, np.ndarray)
+            given = _batches(rows, updates, room)
+            update, update_and_act = programs.updates, programs.updates_and_act
         if act_on is None:
-            return state._replace(learning=programs.update(state.learning, batch)), None
+            return state._replace(learning=update(state.learning, *given)[0]), None
         uniforms, epsilons = self._draws(state, act_on, clock, rng)
-        learning, actions = programs.update_and_act(state.learning, batch, act_on, uniforms, epsilons)
+        learning, actions = update_and_act(state.learning, *given, act_on, uniforms, epsilons)
         return self._with_sound_actions(state._replace(learning=learning), actions, act_on, clock, rng)
+
+    def _updates_due_at_most(self, clock: Clock) -> int:
+        """The largest number of consecutive updates between two environment steps, at most `updates_at_once`."""
+        s = self.settings
+        return min(self.updates_at_once, -(-(clock.step - clock.settled) // s.train_freq) * s.gradient_steps)
 
     def _draws(
         self, state: State, observations: np.ndarray, clock: Clock, rng: np.random.Generator
@@ -110,7 +143,12 @@ class DQNAgent(ValueAgent[DQNPrograms]):
         return rng.random((len(observations), 3 + len(state.members)), np.float32), epsilons
 
     def _with_sound_actions(
-        self, state: State, actions: Array, observations: np.ndarray, clock: Clock, rng: np.random.Generator
+        self,
+        state: State,
+        actions: Array | np.ndarray,
+        observations: np.ndarray,
+        clock: Clock,
+        rng: np.random.Generator,
     ) -> tuple[State, np.ndarray | Failure]:
         """Choose the actions again if a behaviour member turned out to have diverged."""
         chosen = np.asarray(actions)
@@ -167,3 +205,11 @@ class DQNAgent(ValueAgent[DQNPrograms]):
         epsilon, behaviour = self.exploration(clock)
         own = {"rollout/exploration_rate": epsilon, "ada/behaviour_rate": behaviour}
         return report._replace(metrics=report.metrics | own)
+
+
+def _batches(rows: np.ndarray, updates: int, room: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rows [updates * B, W] in an array with room for more batches [room, B, W], and how many batches there are."""
+    size, width = len(rows) // updates, rows.shape[1]
+    batches = np.zeros((room, size, width), rows.dtype)
+    batches[:updates] = rows.reshape(updates, size, width)
+    return batches, np.asarray(updates, np.int32)

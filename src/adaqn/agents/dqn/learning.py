@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from adaqn.agents.core.q_learning import ValueState, learn, next_value
-from adaqn.agents.core.record import MemberRecord, among
+from adaqn.agents.core.record import MemberRecord, among, either
 from adaqn.agents.core.targets import weighted_mean
 from adaqn.ensemble import Ensemble, EnsembleParameters
 from adaqn.networks.losses import l2
@@ -71,19 +71,18 @@ def update(ensemble: Ensemble, rules: DQNRules, state: ValueState, batch: Batch[
     If the target is unusable, no member learns until the next target update chooses another.
     """
     value, unusable = target_value(ensemble, rules, state, batch.next_observation)
-    trained, losses = learn(ensemble, state.ensemble, batch, value, state.discount, state.gamma)
-    learned = state._replace(ensemble=trained, record=state.record.add(losses))
-    unlearned = state._replace(record=state.record.mark_diverged(unusable))
     sound = ~unusable.any()
-    return jax.tree.map(lambda new, old: jnp.where(sound, new, old), learned, unlearned)
+    trained, losses = learn(ensemble, state.ensemble, batch, value, state.discount, state.gamma, sound)
+    record = either(sound, state.record.add(losses), state.record.mark_diverged(unusable))
+    return state._replace(ensemble=trained, record=record)
 
 
 def behaviour_members(
-    rules: DQNRules, record: MemberRecord, selected: Selection, uniforms: Array, epsilon: Array
+    rules: DQNRules, losses: Array, alive: Array, selected: Selection, uniforms: Array, epsilon: Array
 ) -> Array:
     """The member that acts in each of n environments, drawn with ε_b and uniform numbers [n, 1 + K] (line 3). [n]"""
     rule, target = behaviour_rule(rules.behaviour), selected.leading(1)
-    return jax.vmap(lambda u: rule(u, epsilon, record.loss, record.alive, target)[0])(uniforms)
+    return jax.vmap(lambda u: rule(u, epsilon, losses, alive, target)[0])(uniforms)
 
 
 def choose_actions(
@@ -117,10 +116,10 @@ def act(
     if n > 1:
         q_of_all = ensemble.values(parameters, observations)
         record = record.mark_diverged(~jnp.isfinite(q_of_all).all(axis=(1, 2)))
-        member = behaviour_members(rules, record, state.selected, uniforms[:, 2:], epsilons[1])
+        member = behaviour_members(rules, record.loss, record.alive, state.selected, uniforms[:, 2:], epsilons[1])
         q = q_of_all[member, jnp.arange(n)]
     else:
-        member = behaviour_members(rules, record, state.selected, uniforms[:, 2:], epsilons[1])
+        member = behaviour_members(rules, record.loss, record.alive, state.selected, uniforms[:, 2:], epsilons[1])
         q = ensemble.value(parameters, member[0], observations)
     record, actions = choose_actions(record, member, q, uniforms[:, :2], epsilons[0])
     return state._replace(record=record), actions

@@ -82,7 +82,7 @@ def inner_update(
         return loss_function(error).mean(), l2(error).mean()
 
     gradient, error = jax.grad(mean_loss, has_aux=True)(arrays)
-    stepped = optimizer_step(network, member, arrays, gradient)
+    stepped = optimizer_step(network, member, gradient)
     return stepped.parameters, InnerUpdate(stepped, error, jnp.isfinite(l2(q_next)).all())
 
 

@@ -17,9 +17,8 @@ from adaqn.agents.core.actor_critic_learning import (
     choose_pair,
     count_actor_update,
     critic_step,
-    either,
 )
-from adaqn.agents.core.record import MemberRecord, among
+from adaqn.agents.core.record import MemberRecord, among, either
 from adaqn.agents.core.targets import critic_inputs, critic_target, pair_values, polyak
 from adaqn.agents.sac.settings import AUTO, SACSettings
 from adaqn.ensemble import EnsembleParameters, EnsembleState

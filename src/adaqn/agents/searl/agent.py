@@ -29,13 +29,21 @@ import numpy as np
 from adaqn.agents.core.ensemble_agent import AgentState
 from adaqn.agents.core.generations import Generations
 from adaqn.agents.core.population import Population
-from adaqn.agents.core.q_learning import MemberPrograms, ValueState, learn_one_by_one, member_programs, snapshot
+from adaqn.agents.core.q_learning import (
+    MemberPrograms,
+    ValueState,
+    learn_one_by_one,
+    member_programs,
+    next_value_alone,
+    snapshot,
+)
 from adaqn.agents.core.record import MemberRecord, among
 from adaqn.agents.core.value_agent import ValueAgent
 from adaqn.agents.events import Event, Failure, MemberEvaluation
 from adaqn.agents.protocol import Arrays, Clock, Json, Operation, PolicyWeights, Report
 from adaqn.agents.searl.evaluation import Evaluation
 from adaqn.agents.searl.settings import SEARLSettings
+from adaqn.ensemble import own_array
 from adaqn.envs.environments import FinishedEpisode
 from adaqn.hyperparameters import Hyperparameters
 from adaqn.replay.memory import Need
@@ -144,7 +152,7 @@ class SEARLAgent:
         for member in ((first + ahead) % size for ahead in range(size)):
             if diverged[member]:
                 continue
-            q = np.asarray(programs[member].values((learning.ensemble[member].parameters,), observations))
+            q = np.asarray(programs[member].values(learning.ensemble[member].parameters, observations))
             if np.isfinite(q).all():
                 return state._replace(evaluation=state.evaluation.with_step(member)), q.argmax(axis=-1)
             diverged[member] = True
@@ -179,9 +187,9 @@ class SEARLAgent:
         programs, learning = self.members.programs(state.population), state.population.learning
         values = []
         for k, member in enumerate(programs):
-            value, usable = member.next_value((learning.target[k],), None, batch.next_observation)
+            value, usable = next_value_alone(member, learning.target[k], None, batch.next_observation)
             # An unusable target makes the loss of only this member non-finite.
-            values.append(value if usable else jnp.full_like(value, jnp.nan))
+            values.append(value if usable else np.full_like(value, np.nan))
         trained, losses = learn_one_by_one(programs, learning, batch, values)
         learning = learning._replace(ensemble=trained, record=_add_losses(learning.record, losses))
         state = _with_learning(state, learning)
@@ -250,9 +258,9 @@ class SEARLAgent:
         del rng, clock
         learning, target = state.population.learning, self.members.target_member(state.population)
         values = self.members.programs(state.population)[target].values
-        q = np.asarray(values((learning.ensemble[target].parameters,), observations))
+        q = np.asarray(values(learning.ensemble[target].parameters, observations))
         if not np.isfinite(q).all():
-            q = np.asarray(values((learning.target[target],), observations))
+            q = np.asarray(values(learning.target[target], observations))
         return q.argmax(axis=-1)
 
     def policy_weights(self, state: SEARLState) -> PolicyWeights:
@@ -299,5 +307,5 @@ def _with_new_targets(learning: ValueState) -> ValueState:
     for k, group in enumerate(learning.ensemble):
         parameters = np.asarray(group.parameters)
         if not diverged[k] and np.isfinite(parameters).all():
-            target[k] = jnp.array(parameters, copy=True)
+            target[k] = own_array(parameters)
     return learning._replace(target=tuple(target))

@@ -17,7 +17,7 @@ import numpy as np
 
 from adaqn.agents.core.population import Population
 from adaqn.agents.events import Event, Failure, Generation, TargetUpdate, TrialEnd, TrialStart
-from adaqn.agents.protocol import Agent, Arrays, Clock, Json, Operation, PolicyWeights, Report
+from adaqn.agents.protocol import Agent, Arrays, Clock, Json, LearnsFromRows, Operation, PolicyWeights, Report
 from adaqn.agents.registry import Algorithm
 from adaqn.agents.trials.settings import TrialSettings, settings_of_one_trial
 from adaqn.agents.trials.state import FinishedTrial, Returns, TrialState
@@ -28,6 +28,7 @@ from adaqn.evolution import Descendant
 from adaqn.hyperparameters import Hyperparameters
 from adaqn.replay.memory import Need
 from adaqn.replay.protocol import Batch
+from adaqn.replay.rows import RowLayout
 
 
 class TrialAgent:
@@ -52,7 +53,7 @@ class TrialAgent:
 
     def _agent_with(self, hyperparameters: Hyperparameters) -> Agent[Any]:
         members = (hyperparameters,) * (self.base.copies or 1)
-        return self.base.make(settings_of_one_trial(self.settings, self.base), Population(members), *self._spaces)
+        return self.base.agent(settings_of_one_trial(self.settings, self.base), Population(members), *self._spaces)
 
     @property
     def parameter_bytes(self) -> int:
@@ -65,6 +66,16 @@ class TrialAgent:
         networks, *others = self._agent.memory_needs
         twice = "the largest network of the space, once for the current trial and once for the best"
         return networks._replace(what=twice, size=2 * networks.size), *others
+
+    @property
+    def row_layout(self) -> RowLayout | None:
+        """The layout that the trial's agent uses."""
+        return self._agent.row_layout if isinstance(self._agent, LearnsFromRows) else None
+
+    @property
+    def updates_at_once(self) -> int:
+        """The limit of the trial's agent."""
+        return self._agent.updates_at_once if isinstance(self._agent, LearnsFromRows) else 1
 
     def init(self, seed: int) -> TrialState:
         """The state at step 0, with the first trial."""
@@ -117,15 +128,17 @@ class TrialAgent:
         self,
         state: TrialState,
         operation: Operation,
-        batch: Batch[np.ndarray],
+        batch: Batch[np.ndarray] | np.ndarray,
         clock: Clock,
         rng: np.random.Generator,
         act_on: np.ndarray | None = None,
+        updates: int = 1,
     ) -> tuple[TrialState, np.ndarray | None]:
         """Update the trial's agent; then `act` if requested."""
         if not state.failed:
-            own = self._clock(state, clock)
-            run, actions = self._agent.update(state.run, operation, batch, own, rng, act_on)
+            agent: Any = self._agent
+            several = {} if updates == 1 else {"updates": updates}  # not every agent accepts it
+            run, actions = agent.update(state.run, operation, batch, self._clock(state, clock), rng, act_on, **several)
             state = state._replace(run=run, failed=isinstance(actions, Failure))
             if act_on is not None and isinstance(actions, np.ndarray):
                 return state._replace(last_acted=clock.step), actions

@@ -9,7 +9,7 @@ from adaqn.agents.events import Event, PolicyEvaluation
 from adaqn.exact_file import ExactFile
 from adaqn.runs.reading import EVALUATION, TRAINING, BestModel, read_best_model
 from adaqn.runs.recorders.exact_tables import ExactRecorder
-from adaqn.training.callbacks import TrainedModel, crossed
+from adaqn.training.callbacks import TrainedModel, crossed, next_multiple
 from adaqn.training.observers import LATEST, RunView
 
 # Steps between two checks of the training return. Not a setting: the saved model must not depend on logging options.
@@ -51,6 +51,10 @@ class BestModelRecorder(ExactRecorder):
         if crossed(INTERVAL, self._seen, step):
             self._judge(trainer)
         self._seen = step
+
+    def next_step(self, step: int) -> int:
+        """The next multiple of the interval."""
+        return next_multiple(INTERVAL, step)
 
     def on_event(self, trainer: RunView, event: Event) -> None:
         """Check an evaluation; the first one replaces all earlier training returns."""

@@ -12,7 +12,7 @@ from adaqn.compilation import compile_seconds
 from adaqn.errors import OutputFault
 from adaqn.replay.memory import resident_memory
 from adaqn.runs.recorders.stopwatch import Stopwatch
-from adaqn.training.callbacks import crossed
+from adaqn.training.callbacks import crossed, next_multiple
 from adaqn.training.observers import Observer, RunView
 
 Metrics = Mapping[str, float | None]  # by tag; None if there is no value yet
@@ -63,6 +63,10 @@ class ProgressRecorder(Observer[RunView]):
         if crossed(self._interval, self._seen, step):
             self._log(trainer)
         self._seen = step
+
+    def next_step(self, step: int) -> int:
+        """The next multiple of the interval."""
+        return next_multiple(self._interval, step)
 
     def on_event(self, trainer: RunView, event: Event) -> None:
         """Log an evaluation."""
