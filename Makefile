@@ -35,6 +35,7 @@ check: $(VENV)/.installed ## run CI's checks: format, lint, types, layers, docum
 
 docs: $(VENV)/.installed ## build the website in docs/_build/html, with warnings as errors
 	JAX_PLATFORMS=cpu $(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+	@echo docs/_build/html/index.html
 
 wheel: ## build the wheel, and try it in an empty environment with its core dependencies alone
 	$(PYTHON) .ci/wheel.py
