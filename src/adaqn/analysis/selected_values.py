@@ -43,7 +43,10 @@ def has_evolution(arm: Arm) -> bool:
 
 
 def value_distributions(runs: Sequence[StudyRun], bins: int) -> dict[str, ValueShares]:
-    """The hyperparameters of the target members across runs, each run counting the same, if they are not all equal."""
+    """The hyperparameters of the target members across runs, each run counting the same.
+
+    Only those in which members differ; values that were never selected are left out.
+    """
     edges = np.linspace(0.0, max(run.steps for run in runs), bins + 1)
     histories = [_members_over_time(run) for run in runs]
     everyone = [member for history in histories for _, members in history for member in members]
@@ -57,7 +60,9 @@ def value_distributions(runs: Sequence[StudyRun], bins: int) -> dict[str, ValueS
             classes = [np.array([class_of(of(member)) for member in members]) for _, members in history]
             steps = [step for step, _ in history]
             totals += shares_of(spread(*_selected_classes(run, steps, classes, len(names)), edges))
-        found[name] = ValueShares(edges, names, shares_of(totals))
+        ever = totals.sum(axis=0) > 0.0
+        selected = tuple(value for value, chosen in zip(names, ever, strict=True) if chosen)
+        found[name] = ValueShares(edges, selected, shares_of(totals[:, ever]))
     return found
 
 
@@ -92,7 +97,8 @@ def _classes(name: str, values: Sequence[Any]) -> tuple[tuple[str, ...], Callabl
         return (*shown, *unset), lambda value: order.get(value, len(distinct))
     spaced = np.geomspace if name == "learning rate" else np.linspace
     bounds = spaced(distinct[0], distinct[-1], MOST_RANGES + 1)
-    ranges = [f"{number_label(low)} to {number_label(high)}" for low, high in itertools.pairwise(bounds.tolist())]
+    shown = [number_label(float(f"{bound:.3g}")) for bound in bounds]
+    ranges = [f"{low} to {high}" for low, high in itertools.pairwise(shown)]
 
     def range_of(value: float) -> int:
         if value != value:
