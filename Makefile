@@ -5,7 +5,7 @@ BENCH := .venv-bench
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-thorough test-all check docs format bench versus clean
+.PHONY: help install demo test test-thorough test-all check docs wheel format bench versus clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -35,6 +35,9 @@ check: $(VENV)/.installed ## run CI's checks: format, lint, types, layers, docum
 
 docs: $(VENV)/.installed ## build the website in docs/_build/html, with warnings as errors
 	JAX_PLATFORMS=cpu $(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+
+wheel: ## build the wheel, and try it in an empty environment with its core dependencies alone
+	$(PYTHON) .ci/wheel.py
 
 format: $(VENV)/.installed ## format the code and apply ruff's automatic fixes
 	$(BIN)/ruff format .

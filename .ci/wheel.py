@@ -21,7 +21,7 @@ EXTRAS = {
     "atari": "train --env Atari/Pong --steps 200000 --buffer-size 1000 --learning-starts 100",
     "configspace": None,
     "hub": "push run someone/cartpole",
-    "minatar": "train --env MinAtar/Breakout-v1 --steps 2000",
+    "minatar": "train --env MinAtar/Breakout --steps 2000",
     "mujoco": "train --env HalfCheetah-v5 --algo adasac --steps 2000",
     "onnx": "export run --format onnx",
     "ray": "study lunar-lander --scale laptop --dir study --no-calibration --launcher ray",

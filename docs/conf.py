@@ -16,6 +16,7 @@ extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.viewcode", "refer
 exclude_patterns = ["_build"]
 
 myst_heading_anchors = 3
+smartquotes = False  # dashes of flags stay as they are
 
 # A reference to a function or module that does not exist is an error; types in signatures need no link.
 nitpicky = True

@@ -123,7 +123,7 @@ def test_images_and_continuous_actions_load_without_an_environment(tmp_path: Pat
     np.testing.assert_array_equal(
         again.predict(observations, deterministic=True)[0], pendulum.predict(observations, deterministic=True)[0]
     )
-    for high in (1, 255):  # only the second kind is scaled
+    for high in (1, 10, 255):  # binary images are not scaled
         env: Any = gymnasium.wrappers.TransformObservation(
             gymnasium.make("CartPole-v1"),
             lambda _: np.zeros((6, 6, 1), np.uint8),
@@ -137,7 +137,7 @@ def test_images_and_continuous_actions_load_without_an_environment(tmp_path: Pat
             == seen.predict(images, deterministic=True)[0].tolist()
         )
         weights, kept = (m.trainer.agent.policy_weights(m.trainer.state) for m in (loaded, seen))
-        assert weights.network.scale == kept.network.scale == (1.0 if high == 1 else 1 / 255)
+        assert weights.network.scale == kept.network.scale == 1.0 / high
 
 
 def forged(agent: Model, folder: Path, change: Callable[[dict[str, Any], dict[str, np.ndarray]], Any]) -> Path:

@@ -43,7 +43,7 @@ def test_a_policy_name_is_pointed_out(positional: tuple[Any, ...], keywords: dic
         ("exploration_fraction", 0.2, r"exploration_steps=int\(0\.2 \* 100_000\)"),
         ("optimize_memory_usage", True, "leave it out"),
         ("stats_window_size", 50, "last 100 episodes"),
-        ("max_grad_norm", 10, "gradients are not clipped"),
+        ("max_grad_norm", 10, "clipping is a hyperparameter of each member"),
         ("replay_buffer_class", dict, "leave it out"),
         ("replay_buffer_kwargs", {}, "buffer_size="),
         ("action_noise", None, "exploration_initial_eps="),

@@ -24,6 +24,7 @@ from adaqn import flags
 from adaqn.agents.core.settings import SelectionSettings
 from adaqn.agents.registry import Algorithm, algorithm
 from adaqn.flags import Flag, Group
+from adaqn.runs.config import RunConfig
 
 Rows = list[tuple[str, ...]]
 
@@ -100,6 +101,10 @@ def settings_rows(chosen: Algorithm) -> Rows:
 def field_rows(described: type) -> Rows:
     """A row for each field of a dataclass."""
     comments = trailing_comments(described)
+    if described is RunConfig:  # most of its fields are flags, with a help text
+        comments |= {
+            flag.name[2:].replace("-", "_"): flag.help for group in command_groups("train") for flag in group.flags
+        }
     rows = []
     for item in dataclasses.fields(described):
         if item.default is not dataclasses.MISSING:
@@ -140,8 +145,8 @@ def _flag(flag: Flag) -> str:
     if not flag.name.startswith("-"):
         return f"`{flag.metavar or flag.name}`"
     usual = {int: "N", float: "X", str: "NAME", bool: "true|false"}
-    value = "" if flag.values == "none" else f" *{flag.metavar or usual[flag.kind]}*"
-    return _escaped(names + value)
+    value = "" if flag.values == "none" else f" *{_escaped(flag.metavar or usual[flag.kind])}*"
+    return names + value
 
 
 def _object(path: str) -> Any:
@@ -168,8 +173,15 @@ def _escaped(text: str) -> str:
 
 
 def _plain_docstring(app: Sphinx, what: str, name: str, found: object, options: object, lines: list[str]) -> None:
-    """Escape signs that reStructuredText interprets; our docstrings have only code in single backquotes and lists."""
-    del app, what, name, found, options
+    """Escape signs that reStructuredText interprets; our docstrings have only code in single backquotes and lists.
+
+    A field of a NamedTuple is explained by the comment behind it, instead of by its number.
+    """
+    del app, what, found, options
+    if lines and lines[0].startswith("Alias for field number"):
+        owner, _, field = name.rpartition(".")
+        module, _, described = owner.rpartition(".")
+        lines[:] = [trailing_comments(_object(f"{module}:{described}")).get(field, "")]
     for number, line in enumerate(lines):
         parts = line.split("`")
         parts[::2] = [re.sub(r"([|*]|(?<=\w)_(?!\w))", r"\\\1", part) for part in parts[::2]]

@@ -30,7 +30,7 @@ def transition_on_device(function: Callable[..., Any]) -> Callable[..., Any]:
     The state stays on the device. The other arguments, such as the arrays of a batch, come from NumPy and are
     transferred in a single call, instead of one for each array; byte images become floats only on the device.
     """
-    compiled = jax.jit(function, donate_argnums=0, compiler_options=OPTIONS)
+    compiled: Any = jax.jit(function, donate_argnums=0, compiler_options=OPTIONS)
 
     def transferring(state: Any, *arguments: Any) -> Any:
         return compiled(state, *jax.device_put(arguments))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ctypes
 import os
 import platform
+import threading
+import time
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -12,7 +14,7 @@ from typing import Any
 
 import jax
 
-from adaqn.accelerator import on_cpu, transition_on_device
+from adaqn.accelerator import OPTIONS, on_cpu, transition_on_device
 from adaqn.compilation_cache import use_checked_cache, warn_of_no_cache
 from adaqn.errors import MemoryFault
 from adaqn.threads import thread_count
@@ -83,17 +85,26 @@ def _keep_freed_memory() -> None:
     c_library.mallopt(trim_above, 2**31 - 1)
 
 
-_seconds = [0.0]  # spent on tracing, lowering and compiling (or reading from the cache) in this process
+# Disjoint intervals (begin, end) in which this process traced, lowered or compiled, or read from the cache.
+_compiling: list[tuple[float, float]] = []
+_lock = threading.Lock()
 
 
 def compile_seconds() -> float:
-    """Seconds that this process has spent on tracing and compiling."""
-    return _seconds[0]
+    """Seconds that this process has spent on tracing and compiling; what threads do at the same time counts once."""
+    with _lock:
+        return sum(end - begin for begin, end in _compiling)
 
 
 def _note_duration(event: str, duration_secs: float, **_: str | int) -> None:
-    if event.startswith("/jax/core/compile/"):
-        _seconds[0] += duration_secs
+    if not event.startswith("/jax/core/compile/"):
+        return
+    end = time.monotonic()
+    begin = end - duration_secs
+    with _lock:
+        while _compiling and _compiling[-1][1] >= begin:
+            begin = min(begin, _compiling.pop()[0])
+        _compiling.append((begin, end))
 
 
 def transition(function: Callable[..., Any], concurrent: bool = False) -> Callable[..., Any]:
@@ -103,17 +114,15 @@ def transition(function: Callable[..., Any], concurrent: bool = False) -> Callab
     """
     if not on_cpu():
         return transition_on_device(function)
-    return jax.jit(function, donate_argnums=0, compiler_options=_options(concurrent))
+    return jax.jit(function, donate_argnums=0, compiler_options=_cpu_options(concurrent))
 
 
 def small_program(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile a function of small networks that donates nothing."""
-    return jax.jit(function, compiler_options=_options(concurrent=False))
+    """Compile a function of small networks, which donates nothing."""
+    return jax.jit(function, compiler_options=_cpu_options(concurrent=False) if on_cpu() else OPTIONS)
 
 
-def _options(concurrent: bool) -> dict[str, str] | None:
-    if not on_cpu():
-        return None
+def _cpu_options(concurrent: bool) -> dict[str, str]:
     # The scheduler orders kernels and does not change what they compute. The concurrency-optimized one, XLA's default,
     # hands small kernels to other threads and waits for them: with four members on Lunar Lander 650 to 760 steps/s on
     # two cores, against 890 to 1160 with the memory-optimized one.

@@ -109,14 +109,14 @@ class Architecture(NamedTuple):
 class Hyperparameters:
     """The hyperparameters of one member. Changing a number never recompiles anything."""
 
-    hidden: tuple[int, ...] = (200, 200)
-    activation: str = "relu"
+    hidden: tuple[int, ...] = (200, 200)  # widths of the hidden layers; () is a linear function
+    activation: str = "relu"  # of hidden layers and convolutions
     optimizer: str = "adam"
     optimizer_options: tuple[tuple[str, float], ...] = ()  # (name, value) pairs such as ("eps", 1.5e-4)
     learning_rate: float = 3e-4
-    loss: str = "l2"
+    loss: str = "l2"  # that it is trained with; members are always compared by their L2 error
     discount: float | None = None  # None: the run's gamma
-    convolutions: tuple[Convolution, ...] = ()
+    convolutions: tuple[Convolution, ...] = ()  # before the hidden layers, for images
     padding: PaddingName = "same"  # of the convolutions: zeros around the image, or "valid" for none
     normalization: str = "none"  # "layer": a layer norm between each plain hidden layer and its activation
     block: str = "plain"  # "residual": each hidden layer is a pre-norm residual block (SimBa); needs equal widths

@@ -74,6 +74,7 @@ class CommonArguments(TypedDict, total=False):
 class PlainDQNArguments(CommonArguments, total=False):
     """The fields of `PlainDQNSettings`."""
 
+    image_scale: float | None
     gradient_steps: int
     target_update_interval: int
     exploration_initial_eps: float
@@ -137,6 +138,7 @@ class OneTD3Arguments(TD3Arguments, OneKindArguments, total=False):
 class SEARLArguments(RunArguments, CommonArguments, EvolutionArguments, total=False):
     """The fields of `SEARLSettings`."""
 
+    image_scale: float | None
     target_update_interval: int
 
 

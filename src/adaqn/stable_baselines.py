@@ -21,7 +21,8 @@ _INSTEAD = {
     "exploration_steps=int({given} * 100_000)",
     "optimize_memory_usage": "leave it out, because images are stored once per frame anyway",
     "stats_window_size": "leave it out; means of the returns are over the last 100 episodes",
-    "max_grad_norm": "leave it out, because gradients are not clipped",
+    "max_grad_norm": "clipping is a hyperparameter of each member, such as "
+    "members=[Hyperparameters(max_grad_norm={given})]",
     "replay_buffer_class": "leave it out; the replay buffer follows from the observations",
     "replay_buffer_kwargs": "leave it out; the replay buffer has buffer_size= and n_steps= as its only settings",
     "use_sde": "leave it out; there is no state-dependent exploration",

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from adaqn.cli import main
 from tests.documentation.blocks import Block, Session, blocks_of, matches
 
 ROOT = Path(__file__).parents[2]
@@ -109,6 +110,23 @@ def test_a_session_notices_what_is_wrong(
         run("<!-- test: fails -->\n```bash\nadaqn --version\n```\n")
     with pytest.raises(AssertionError, match="not 'pip'"):
         run("```bash\npip install .\n```\n")
+
+
+@pytest.mark.thorough
+def test_the_commands_that_a_run_proposes_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also in an environment of one's own: the tutorial's, whose module the run has to be allowed to import."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    session = Session(lambda: "".join(capsys.readouterr()))
+    session.run(next(block for block in blocks_on(ROOT / "docs" / "tutorial.md") if block.file == "parking.py"))
+    train = ["train", "--env", "parking:Parking-v0", "--steps", "300", "--learning-starts", "200", "--grid", "hidden=8"]
+    assert main([*train, "--run-dir", "run"]) == 0
+    printed = capsys.readouterr().out
+    proposed = [line.split() for line in printed[printed.index("next ") + len("next ") :].splitlines()]
+    assert [command[:2] for command in proposed] == [["adaqn", "evaluate"], ["adaqn", "evaluate"], ["adaqn", "picture"]]
+    assert [main(command[1:]) for command in proposed] == [0, 0, 0]
 
 
 def test_output_may_leave_parts_out() -> None:

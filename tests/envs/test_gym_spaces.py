@@ -8,6 +8,7 @@ from gymnasium import spaces
 
 from adaqn.envs.gym_spaces import (
     observation_dtype,
+    observation_scale,
     require_box_actions,
     require_box_observations,
     require_discrete_actions,
@@ -75,3 +76,19 @@ def test_only_images_stay_bytes() -> None:
     assert observation_dtype(spaces.Box(0, 255, (8, 8, 1), np.uint8)) == np.uint8
     assert observation_dtype(spaces.Box(0, 255, (128,), np.uint8)) == np.float32
     assert observation_dtype(spaces.Box(0.0, 1.0, (8, 8, 1), np.float64)) == np.float32
+
+
+@pytest.mark.parametrize(
+    ("high", "given", "scale"), [(255, None, 1 / 255), (10, None, 0.1), (1, None, 1.0), (255, 0.1, 0.1)]
+)
+def test_byte_images_are_scaled_by_the_highest_value_of_their_space(
+    high: int, given: float | None, scale: float
+) -> None:
+    assert observation_scale(spaces.Box(0, high, (7, 7, 3), np.uint8), given) == scale
+
+
+def test_a_scale_of_images_has_no_effect_on_other_observations() -> None:
+    for box in (spaces.Box(0, 255, (7,), np.uint8), spaces.Box(0.0, 9.0, (7, 7, 3))):
+        assert observation_scale(box) == 1.0
+        with pytest.raises(UserError, match=r"image_scale=0.1 has an effect only on byte images, but the observations"):
+            observation_scale(box, 0.1)

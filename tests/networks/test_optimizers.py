@@ -211,7 +211,7 @@ def test_a_gradient_is_scaled_down_to_the_global_norm_by_hand() -> None:
     for gradient, change in (((3.0, 4.0), (-1.5, -2.0)), ((0.75, 1.1), (-0.75, -1.1)), ((0.0, 0.0), (0.0, 0.0))):
         arrays = [jnp.asarray([part], jnp.float32) for part in gradient]
         changes, _ = optimizer.update(arrays, optimizer.init(arrays), arrays)
-        assert np.concatenate(jax.tree.leaves(changes)).tolist() == np.float32(change).tolist()
+        assert np.concatenate(jax.tree.leaves(changes)).tolist() == np.array(change, np.float32).tolist()
 
 
 @pytest.mark.parametrize("name", ["adam", "lamb"])

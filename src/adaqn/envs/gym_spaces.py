@@ -84,10 +84,19 @@ def observation_dtype(space: spaces.Box) -> np.dtype:
     return np.dtype(np.uint8 if is_image else np.float32)
 
 
-def observation_scale(space: spaces.Box) -> float:
-    """The factor that scales observations to about [0, 1]: 1/255 for byte images, except binary ones, else 1."""
-    is_bytes = len(space.shape) == 3 and space.dtype == np.uint8 and float(space.high.max()) > 1.0
-    return 1.0 / 255.0 if is_bytes else 1.0
+def observation_scale(space: spaces.Box, given: float | None = None) -> float:
+    """The factor that scales byte images: 1 / the highest value of their space, or as given; 1 for other observations.
+
+    Some environments declare the whole range of bytes and use little of it: MiniGrid's bytes are at most 10.
+    """
+    if observation_dtype(space) != np.uint8:
+        if given is not None:
+            raise UserError(
+                f"image_scale={given:g} has an effect only on byte images, but the observations are of the shape "
+                f"{space.shape} and the dtype {space.dtype}"
+            )
+        return 1.0
+    return 1.0 / max(1.0, float(space.high.max())) if given is None else given
 
 
 def _kind(space: object) -> str:

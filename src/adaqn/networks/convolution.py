@@ -28,9 +28,8 @@ def output_size(size: int, kernel: int, stride: int, padding: PaddingName) -> in
 
 def convolve(x: Array, kernel: Array, stride: int, padding: PaddingName) -> Array:
     """Convolve images with a kernel. [B, H, W, C], [k, k, C, D] -> [B, H', W', D]"""
-    if not on_cpu():  # its own backward pass is fast there
-        layout = ("NHWC", "HWIO", "NHWC")
-        return jax.lax.conv_general_dilated(x, kernel, (stride, stride), padding.upper(), dimension_numbers=layout)
+    if not on_cpu():  # XLA's own backward pass is fast there
+        return _by_xla(x, kernel, stride, padding)
     return _convolve(x, kernel, stride, padding)  # type: ignore[return-value] (jax does not type it)
 
 

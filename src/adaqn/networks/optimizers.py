@@ -59,10 +59,10 @@ def build_optimizer(
 def clipped(optimizer: optax.GradientTransformation, max_norm: Array | float) -> optax.GradientTransformation:
     """The optimizer with gradients scaled down to at most this global norm; its state is the same."""
 
-    def update(gradient: Any, state: Any, parameters: Any = None) -> tuple[Any, Any]:
-        norm = jnp.sqrt(sum(jnp.square(part).sum() for part in jax.tree.leaves(gradient)))
-        scaled = jax.tree.map(lambda part: part * (max_norm / jnp.maximum(norm, max_norm)), gradient)
-        return optimizer.update(scaled, state, parameters)
+    def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
+        norm = jnp.sqrt(sum(jnp.square(part).sum() for part in jax.tree.leaves(updates)))
+        scaled = jax.tree.map(lambda part: part * (max_norm / jnp.maximum(norm, max_norm)), updates)
+        return optimizer.update(scaled, state, params)
 
     return optax.GradientTransformation(optimizer.init, update)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -77,6 +78,14 @@ class RowLayout(NamedTuple):
         if self.n_steps > 1:
             rows[:, flag] = batch.steps
         return rows
+
+    def with_observations(self, rows: np.ndarray, function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+        """A copy of rows [B, W] with a function applied to all observations [B, 2, ...]: before and after the step."""
+        both = self._bounds[1]
+        changed = rows.copy()
+        floats = changed.view(np.float32)[:, :both]
+        floats[:] = function(floats.reshape(len(rows), 2, *self.observation_shape)).reshape(len(rows), both)
+        return changed
 
     def columns(self, words: np.ndarray) -> dict[str, np.ndarray]:
         """The parts of rows [..., W] of one step by name, as views that can be written to."""

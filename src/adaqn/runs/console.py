@@ -65,6 +65,7 @@ class ConsoleReporter(Observer[RunView]):
         memory: Memory,
         run_directory: Path | None = None,
         learning_starts: int = 0,
+        imports_modules: bool = False,
         best_model: Callable[[], BestModel | None] = lambda: None,
         notes: Sequence[str] = (),
         conclusion: Callable[[], Sequence[str]] = tuple,
@@ -77,6 +78,7 @@ class ConsoleReporter(Observer[RunView]):
         self.gamma = gamma
         self.memory = memory
         self.run_directory = run_directory
+        self.imports_modules = imports_modules  # making the environment needs --trust-env
         self.best_model = best_model
         self.notes = notes  # lines for the header, from the agent
         self.conclusion = conclusion  # closing lines, from the agent
@@ -129,9 +131,10 @@ class ConsoleReporter(Observer[RunView]):
             self.console.print("Nothing was saved; --run-dir DIR keeps the run and its models.")
             return
         where = shlex.quote(str(self.run_directory))
+        trust = " --trust-env" if self.imports_modules else ""
         commands = [
-            f"adaqn evaluate {where} --episodes 20",
-            f"adaqn evaluate {where} --episodes 20 --best",
+            f"adaqn evaluate {where} --episodes 20{trust}",
+            f"adaqn evaluate {where} --episodes 20{trust} --best",
             f"adaqn picture {where}",
         ]
         facts = {

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from adaqn.checks import count
+from adaqn.checks import count, number
 from adaqn.envs.gym_spaces import observation_scale
 from adaqn.errors import CheckpointError
 from adaqn.files import Json
@@ -35,8 +35,9 @@ def gym_spaces_from(saved: Any, nbytes: int) -> tuple[spaces.Box, spaces.Discret
     if dtype.kind not in "biuf":
         raise CheckpointError(f"observations were saved with the dtype {dtype}, which no agent supports")
     low, high = (-np.inf, np.inf) if dtype.kind == "f" else _limits(dtype)
-    if len(shape) == 3 and dtype == np.uint8 and "scale" not in observation:
-        high = 1  # binary images
+    if len(shape) == 3 and dtype == np.uint8:
+        # Byte images are scaled by the highest value of their space; without a scale they are binary.
+        high = round(1.0 / number("the saved scale", observation.get("scale", 1.0), 1.0 / 255.0, 1.0))
     observations = spaces.Box(low, high, shape, dtype.type)
     if action["kind"] == "Discrete":
         n = count("the number of actions", action["n"], low=1)

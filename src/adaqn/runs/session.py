@@ -272,6 +272,7 @@ class RunSession:
                     memory=Memory(self.trainer.replay.nbytes, self.trainer.agent.parameter_bytes),
                     run_directory=None if self.directory is None else self.directory.path,
                     learning_starts=getattr(self.config.settings, "learning_starts", 0),
+                    imports_modules=self.config.env is not None and bool(self.config.environment().foreign_modules),
                     best_model=lambda: None if self._recorders is None else self._recorders.best_model.best,
                     notes=[*self._output.notes, *self.trainer.report().lines],
                     conclusion=lambda: list(self.trainer.report().lines),

@@ -17,6 +17,7 @@ from adaqn.errors import UserError
 from adaqn.exported_policy import ExportedPolicy
 from adaqn.networks.network import Network
 from adaqn.replay.protocol import Batch
+from adaqn.replay.rows import RowLayout
 from adaqn.runs.export import write_policy
 
 SMALL: dict[str, Any] = {"learning_starts": 30, "batch_size": 8, "seed": 3, "normalize_observations": True}
@@ -93,6 +94,29 @@ def test_acting_adds_every_observation_once_and_nothing_else_does() -> None:
     assert actions is not None and state.moments.number == 4
     np.testing.assert_allclose(diary.seen[3][0], [[np.sqrt(2.0)]], rtol=1e-6)
     assert diary.seen[4] == [[0.0], [0.0]]
+
+
+def test_rows_of_the_replay_buffer_are_normalised_like_batches() -> None:
+    layout = RowLayout.of((2,), (), np.int32)
+    rng = np.random.default_rng(0)
+    batch = Batch(
+        rng.standard_normal((5, 2)).astype(np.float32),
+        np.arange(5, dtype=np.int32),
+        rng.standard_normal((5, 1)).astype(np.float32),
+        rng.standard_normal((5, 2)).astype(np.float32),
+        np.array([0, 1, 0, 0, 1], np.float32),
+        np.ones(5, np.int32),
+    )
+    rows = layout.pack(batch)
+    before = rows.copy()
+    scaling = InputScaling(np.array([0.5, -1.0], np.float32), np.array([2.0, 0.25], np.float32), 1.0)
+    changed = layout.batch(layout.with_observations(rows, scaling))
+    assert rows.tolist() == before.tolist()
+    assert changed.observation.tolist() == scaling(batch.observation).tolist()
+    assert changed.next_observation.tolist() == scaling(batch.next_observation).tolist()
+    for one, other in zip(changed[1:3], batch[1:3], strict=True):
+        assert one.tolist() == other.tolist()
+    assert changed.terminated.tolist() == batch.terminated.tolist()
 
 
 @pytest.mark.parametrize("shape", [(84, 84, 4), (3, 3, 1)])

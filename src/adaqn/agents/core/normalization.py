@@ -14,13 +14,24 @@ import gymnasium
 import numpy as np
 
 from adaqn.agents.events import Event, Failure
-from adaqn.agents.protocol import Agent, Arrays, Clock, InputScaling, Json, Operation, PolicyWeights, Report
+from adaqn.agents.protocol import (
+    Agent,
+    Arrays,
+    Clock,
+    InputScaling,
+    Json,
+    LearnsFromRows,
+    Operation,
+    PolicyWeights,
+    Report,
+)
 from adaqn.checks import count
 from adaqn.envs.environments import FinishedEpisode
 from adaqn.envs.gym_spaces import require_box_observations
 from adaqn.errors import CheckpointError, UserError
 from adaqn.replay.memory import Need
 from adaqn.replay.protocol import Batch
+from adaqn.replay.rows import RowLayout
 
 LIMIT = 10.0  # normalised observations are clipped to [-LIMIT, LIMIT]
 EPSILON = 1e-8  # added to the variance
@@ -104,23 +115,43 @@ class NormalizingAgent:
         inner, actions = self.inner.act(state.inner, state.scaling(observations), clock, rng)
         return state._replace(inner=inner), actions
 
+    @property
+    def row_layout(self) -> RowLayout | None:
+        """The layout that the inner agent uses."""
+        return self.inner.row_layout if isinstance(self.inner, LearnsFromRows) else None
+
+    @property
+    def updates_at_once(self) -> int:
+        """The limit of the inner agent."""
+        return self.inner.updates_at_once if isinstance(self.inner, LearnsFromRows) else 1
+
     def update(
         self,
         state: NormalizedState,
         operation: Operation,
-        batch: Batch[np.ndarray],
+        batch: Batch[np.ndarray] | np.ndarray,
         clock: Clock,
         rng: np.random.Generator,
         act_on: np.ndarray | None = None,
+        updates: int = 1,
     ) -> tuple[NormalizedState, np.ndarray | Failure | None]:
         """Learn from normalised observations; then `act` if requested."""
         if act_on is not None:
             state = _state(state.inner, state.moments.add(act_on))
-        scaling = state.scaling
-        batch = batch._replace(observation=scaling(batch.observation), next_observation=scaling(batch.next_observation))
-        seen = None if act_on is None else scaling(act_on)
-        inner, actions = self.inner.update(state.inner, operation, batch, clock, rng, seen)
+        seen = None if act_on is None else state.scaling(act_on)
+        several = {} if updates == 1 else {"updates": updates}  # not every agent accepts it
+        agent: Any = self.inner
+        normalised = self._normalised(batch, state.scaling)
+        inner, actions = agent.update(state.inner, operation, normalised, clock, rng, seen, **several)
         return state._replace(inner=inner), actions
+
+    def _normalised(self, batch: Batch[np.ndarray] | np.ndarray, scaling: InputScaling) -> Any:
+        """A batch, or rows of transitions, with normalised observations."""
+        if isinstance(batch, Batch):
+            seen, following = scaling(batch.observation), scaling(batch.next_observation)
+            return batch._replace(observation=seen, next_observation=following)
+        assert self.row_layout is not None, "rows come where their layout is known"
+        return self.row_layout.with_observations(batch, scaling)
 
     def perform(
         self, state: NormalizedState, operation: Operation, clock: Clock, rng: np.random.Generator

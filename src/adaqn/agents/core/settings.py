@@ -65,6 +65,17 @@ class Settings:
         return until_learning(self.learning_starts)
 
 
+@dataclass(frozen=True, kw_only=True)
+class ImageSettings(Settings):
+    """Settings of the algorithms that also learn from images."""
+
+    image_scale: float | None = setting(
+        None,
+        "factor that byte images are multiplied by (default: 1 / the highest value of the observation space)",
+        optional(between(1e-6)),
+    )
+
+
 def until_learning(learning_starts: int) -> MinimumSteps:
     """The minimum length of a run that learns from `learning_starts` on."""
     reason = (

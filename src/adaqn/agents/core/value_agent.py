@@ -13,7 +13,7 @@ from adaqn.agents.core.ensemble_agent import AgentState, EnsembleAgent, Programs
 from adaqn.agents.core.generations import Evolution, Inheritance, next_members
 from adaqn.agents.core.q_learning import ValueState, snapshot
 from adaqn.agents.core.record import MemberRecord
-from adaqn.agents.core.settings import Settings
+from adaqn.agents.core.settings import ImageSettings
 from adaqn.agents.protocol import PolicyWeights
 from adaqn.ensemble import Ensemble, EnsembleParameters, EnsembleState
 from adaqn.envs.gym_spaces import observation_scale, require_discrete_actions, require_observations
@@ -26,7 +26,7 @@ class ValueAgent(EnsembleAgent[ValueState, Programs]):
 
     def __init__(
         self,
-        settings: Settings,
+        settings: ImageSettings,
         members: tuple[Hyperparameters, ...],
         observation_space: gymnasium.Space,
         action_space: gymnasium.Space,
@@ -35,7 +35,7 @@ class ValueAgent(EnsembleAgent[ValueState, Programs]):
     ) -> None:
         actions = int(require_discrete_actions(action_space).n)
         box = require_observations(observation_space)
-        super().__init__(settings, members, box.shape, actions, evolution, observation_scale(box))
+        super().__init__(settings, members, box.shape, actions, evolution, observation_scale(box, settings.image_scale))
         self._mixture = mixture
 
     def start(self, members: tuple[Hyperparameters, ...], seed: int) -> ValueState:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from adaqn.agents.core.settings import Settings, setting
+from adaqn.agents.core.settings import ImageSettings, setting
 from adaqn.checks import at_least, between, flag
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlainDQNSettings(Settings):
+class PlainDQNSettings(ImageSettings):
     """Settings of DQN with one member."""
 
     gradient_steps: int = setting(1, "updates per training step", at_least(1))

@@ -79,7 +79,9 @@ class MetaGradientAgent(EnsembleAgent[MetaState, Programs]):
         self.settings = settings
         actions = int(require_discrete_actions(action_space).n)
         box = require_observations(observation_space)
-        super().__init__(settings, population.members, box.shape, actions, None, observation_scale(box))
+        super().__init__(
+            settings, population.members, box.shape, actions, None, observation_scale(box, settings.image_scale)
+        )
         first = float(self.discounts(population.members)[0])
         if not 0.0 < first < 1.0:
             raise UserError(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from adaqn.agents.core.settings import EvolutionSettings, MinimumSteps, Settings, setting, until_learning
+from adaqn.agents.core.settings import EvolutionSettings, ImageSettings, MinimumSteps, setting, until_learning
 from adaqn.checks import at_least, between
 
 
 @dataclass(frozen=True, kw_only=True)
-class SEARLSettings(Settings, EvolutionSettings):
+class SEARLSettings(ImageSettings, EvolutionSettings):
     """Settings that all members share. A generation takes at least `generation_interval` steps.
 
     `target_update_interval` counts environment steps, as for DQN: in the burst of updates that follows, targets are
