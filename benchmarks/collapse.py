@@ -30,6 +30,7 @@ from adaqn.runs.labels import layers_label, number_label
 from adaqn.training.base_callback import BaseCallback
 from adaqn.training.evaluation import episode_seed
 from benchmarks.collapse_figure import OBSERVATION, draw
+from benchmarks.collapse_table import table
 from benchmarks.isolation import ROOT
 
 PRESET = "lunar-lander-infinite"
@@ -169,6 +170,7 @@ def main() -> None:
     if given.draw is None:
         train(given.seed, given.steps, given.evaluate_every, path)
     save_figure(path, given.figure or path / "collapse.png")
+    print(table(path))
 
 
 if __name__ == "__main__":

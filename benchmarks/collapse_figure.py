@@ -106,4 +106,4 @@ def _draw_values(axes: Axes, lines: list[dict[str, Any]], observed: list[dict[st
     axes.plot(steps, [one["discounted"] for one in of_target], color=BLACK, linewidth=0.8, label="discounted return")
     axes.set_yscale("symlog", linthresh=10.0)
     axes.set_ylabel("value")
-    axes.legend(loc="upper left", ncols=3)
+    axes.legend(loc="lower left", bbox_to_anchor=(0.0, 0.97), ncols=3, borderaxespad=0.0)  # above the panel

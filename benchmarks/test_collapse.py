@@ -13,6 +13,7 @@ from adaqn.runs.config import RunConfig, read_config
 from benchmarks import collapse
 from benchmarks.collapse import PRESET, Returns, play, save_figure, train
 from benchmarks.collapse_figure import OBSERVATION, draw, read_observation
+from benchmarks.collapse_table import agreement, rows, table
 from tests.analysis.study_files import write_run
 
 
@@ -48,6 +49,34 @@ def test_the_figure_shows_what_a_run_recorded(tmp_path: Path) -> None:
     assert [np.asarray(line.get_ydata()).tolist() for line in values.lines[:3]] == [[9.0, 8.0], [300.0], [4.0]]
     save_figure(run, tmp_path / "collapse.png")
     assert (tmp_path / "collapse.png").read_bytes().startswith(b"\x89PNG")
+
+
+def line(step: int, target: int, losses: list[float], returns: list[float], acted: list[int]) -> str:
+    played = [{"mean": value, "length": 1.0, "discounted": 0.0, "promised": 0.0} for value in returns]
+    entry = {"step": step, "target": target, "losses": losses, "acted": acted, "largest_q": 1.0, "played": played}
+    return json.dumps(entry | {"members": ["a", "b", "c"]}) + "\n"
+
+
+def test_the_table_tells_whether_the_chosen_policy_is_a_good_one(tmp_path: Path) -> None:
+    run = run_of_three(tmp_path)  # generations at steps 0 and 200
+    (run / OBSERVATION).write_text(
+        line(100, 0, [1.0, 2.0, 3.0], [30.0, 20.0, 10.0], [5, 3, 2])
+        + line(150, 2, [3.0, 2.0, 1.0], [50.0, 20.0, 10.0], [1, 1, 8])
+        + line(200, 1, [2.0, 1.0, 2.0], [-10.0, -10.0, -10.0], [0, 10, 0])
+    )
+    first, second = rows(run)
+    # Both epochs of 100 steps: mean returns 10 and -50. The chosen member took half and four fifths of the actions.
+    assert first.training_return == pytest.approx(-20.0) and first.target_share == pytest.approx(0.65)
+    assert (first.of_target, first.of_best) == (20.0, 40.0)
+    assert first.agreement == pytest.approx(0.0)  # 1 at the first look, -1 at the second
+    assert second == (200, -220.0, "b", 1.0, -10.0, -10.0, 0.0)  # equal returns say nothing
+    assert table(run).splitlines()[2].startswith("| 0 | -20 | a | 65% | 20 | 40 | 0.00 |")
+
+
+def test_rank_correlation_with_ties() -> None:
+    # Ranks of the negated losses 2.5, 1, 2.5 (two are lowest), of the returns 3, 1, 2: 1.5 / sqrt(1.5 * 2).
+    entry = json.loads(line(1, 0, [1.0, 9.0, 1.0], [5.0, 1.0, 3.0], [1, 1, 1]))
+    assert agreement(entry) == pytest.approx(1.5 / np.sqrt(3.0))
 
 
 def test_a_run_without_target_updates_cannot_be_drawn(tmp_path: Path) -> None:
