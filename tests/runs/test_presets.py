@@ -225,7 +225,7 @@ def test_dehb_on_atari_has_trials_of_20_to_40_million_frames() -> None:
 
 
 def test_the_spaces_are_the_papers() -> None:
-    assert named_spaces() == ["images", "vectors"]
+    assert named_spaces() == ["images", "modern", "vectors"]
     images, vectors = SearchSpace.named("images"), SearchSpace.named("vectors")
     for space in (images, vectors):
         assert (len(space.activation), len(space.optimizer), len(space.loss)) == (18, 24, 4)
