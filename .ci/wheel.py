@@ -19,7 +19,6 @@ ROOT = Path(__file__).resolve().parents[1]
 # What asks for each extra, once `run` is the directory of a trained run.
 EXTRAS = {
     "atari": "train --env Atari/Pong --steps 200000 --buffer-size 1000 --learning-starts 100",
-    "configspace": None,
     "hub": "push run someone/cartpole",
     "minatar": "train --env MinAtar/Breakout --steps 2000",
     "mujoco": "train --env HalfCheetah-v5 --algo adasac --steps 2000",
@@ -31,21 +30,14 @@ EXTRAS = {
     "wandb": "train --env CartPole-v1 --steps 2000 --run-dir logged --wandb-project any",
 }
 TRAINING = "train --env CartPole-v1 --steps 400 --learning-starts 100 --run-dir run --quiet"
+SPACE = "train --env CartPole-v1 --space vectors --population 2 --steps 400 --learning-starts 100 --quiet"
 
 # Runs in the empty environment: one process, because every import of JAX takes seconds.
 PROGRAM = """
 import contextlib, io, json, sys
 from adaqn.cli import main
-from adaqn.errors import UserError
-from adaqn.space import SearchSpace
 
 def attempt(arguments):
-    if arguments is None:
-        try:
-            SearchSpace.named("vectors").configuration_space
-        except UserError as error:
-            return 1, str(error)
-        return 0, ""
     said = io.StringIO()
     with contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO()):
         status = main(arguments.split())
@@ -81,7 +73,7 @@ def main() -> None:
         print(f"{wheel.name} and its dependencies on {version}: {installed / 1e6:,.0f} MB", flush=True)
         work = folder / "work"
         work.mkdir()
-        trainings = [TRAINING, "evaluate run --episodes 1", "export run", "picture run"]
+        trainings = [TRAINING, "evaluate run --episodes 1", "export run", "picture run", SPACE]
         _run(own, "-c", PROGRAM, json.dumps([EXTRAS, trainings]), cwd=work)
 
 

@@ -80,15 +80,10 @@ def test_a_batch_is_transferred_in_one_call(gpu: None, monkeypatch: pytest.Monke
     assert kinds == [np.uint8], "images are transferred as bytes"
 
 
-def test_members_with_equal_convolutions_are_one_group(gpu: None) -> None:
-    other = Hyperparameters(convolutions=(Convolution(5, 3, 2),), hidden=(6,))
-    members = [IMAGES, other, IMAGES, IMAGES]
-    assert Ensemble.of(members, (8, 8, 2), 3).groups == ((0, 2, 3), (1,))
-    assert Ensemble.of(members, (8, 8, 2), 3, grouped=False).groups == ((0,), (1,), (2,), (3,))
-
-
-def test_on_a_cpu_members_with_convolutions_stay_alone() -> None:
+def test_groups_are_those_of_a_cpu_so_that_saved_agents_fit_both(gpu: None) -> None:
+    dense = Hyperparameters(hidden=(6,))
     assert Ensemble.of([IMAGES, IMAGES], (8, 8, 2), 3).groups == ((0,), (1,))
+    assert Ensemble.of([dense, IMAGES, dense], (8, 8, 2), 3).groups == ((0, 2), (1,))
 
 
 @pytest.mark.parametrize("padding", ["same", "valid"])
@@ -130,7 +125,7 @@ class Pictures(gymnasium.Env[np.ndarray, np.int64]):
         return self._observation(), reward, self._steps == 10, False, {}
 
 
-def test_a_run_of_grouped_convolutions_is_that_of_single_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_of_images_is_that_of_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     members = [IMAGES, Hyperparameters(convolutions=IMAGES.convolutions, hidden=(6,), learning_rate=1e-2)]
     settings: dict[str, Any] = {"learning_starts": 20, "target_update_interval": 20, "batch_size": 8, "seed": 3}
 

@@ -507,12 +507,3 @@ def test_weight_decay_without_an_optimizer_that_has_it_is_refused() -> None:
             optimizer=("adamw",),
             fixed=Hyperparameters(optimizer="adamw", optimizer_options=(("weight_decay", 0.5),)),
         )
-
-
-def test_without_configspace_one_sentence_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "ConfigSpace", None)
-    sentence = (
-        r'^configuration_space needs .* ConfigSpace, which is not installed: `pip install "adaqn\[configspace\]"`$'
-    )
-    with pytest.raises(UserError, match=sentence):
-        _ = SearchSpace(learning_rate=(1e-4, 1e-3)).configuration_space

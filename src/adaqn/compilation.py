@@ -117,9 +117,10 @@ def transition(function: Callable[..., Any], concurrent: bool = False) -> Callab
     return jax.jit(function, donate_argnums=0, compiler_options=_cpu_options(concurrent))
 
 
-def small_program(function: Callable[..., Any]) -> Callable[..., Any]:
+def small_program(function: Callable[..., Any], static_argnums: int | None = None) -> Callable[..., Any]:
     """Compile a function of small networks, which donates nothing."""
-    return jax.jit(function, compiler_options=_cpu_options(concurrent=False) if on_cpu() else OPTIONS)
+    options = _cpu_options(concurrent=False) if on_cpu() else OPTIONS
+    return jax.jit(function, static_argnums=static_argnums, compiler_options=options)
 
 
 def _cpu_options(concurrent: bool) -> dict[str, str]:

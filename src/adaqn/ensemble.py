@@ -18,7 +18,6 @@ import numpy as np
 import optax
 from jax import Array
 
-from adaqn.accelerator import on_cpu
 from adaqn.hyperparameters import Architecture, Hyperparameters
 from adaqn.networks.guarded import guarded_step
 from adaqn.networks.losses import LOSS_FUNCTIONS
@@ -73,7 +72,7 @@ class Ensemble:
         """The members of each group, in the order of first appearance."""
         groups: dict[tuple[Architecture, int | None], list[int]] = {}
         for k, architecture in enumerate(self.architectures):
-            alone = not self.grouped or (architecture.convolutions and on_cpu())
+            alone = not self.grouped or architecture.convolutions
             groups.setdefault((architecture, k if alone else None), []).append(k)
         return tuple(tuple(group) for group in groups.values())
 

@@ -134,6 +134,7 @@ class Model(TrainedPolicy):
 
     def _choose_threads(self, given: int | Literal["auto"] | None) -> int | None:
         """Set the number of threads before JAX starts; returns the number if the user gave one."""
+        self._threads_imposed = chosen_outside()
         if given is None:
             return None
         if given != "auto":
@@ -300,7 +301,9 @@ class Model(TrainedPolicy):
                 "(see --space)."
             )
         shape = self.observation_space.shape
-        hint = speed_hint(self._population, self.settings, shape, threads=thread_count(), cores=available_cores())
+        # A number from outside, as a study gives its processes, is no choice of this run's.
+        cores = thread_count() if self._threads_imposed else available_cores()
+        hint = speed_hint(self._population, self.settings, shape, threads=thread_count(), cores=cores)
         return (*notes, *([] if hint is None else [hint]))
 
     @classmethod

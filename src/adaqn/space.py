@@ -15,7 +15,6 @@ import numpy as np
 
 from adaqn.checks import count, number
 from adaqn.errors import UserError, unknown_name
-from adaqn.extras import require_extra
 from adaqn.files import Json
 from adaqn.hyperparameters import (
     ACTIVATIONS,
@@ -183,7 +182,8 @@ class SearchSpace:
     @cached_property
     def configuration_space(self) -> ConfigurationSpace:
         """The space for ConfigSpace and tools built on it, without hyperparameters that have a single value."""
-        package = require_extra("configuration_space", "ConfigSpace", "configspace")
+        import ConfigSpace as package  # here, because it imports SciPy, which takes more than a second
+
         Float, Integer = package.UniformFloatHyperparameter, package.UniformIntegerHyperparameter
         space = package.ConfigurationSpace()
         for name, values in self._categories.items():
@@ -233,7 +233,7 @@ class SearchSpace:
             hidden=(self.hidden.neurons[1],) * self.hidden.layers[1],
             convolutions=convolutions,
             discount=self.fixed.discount if self.discount is None else self.discount[0],
-            normalization=(self.normalization or (self.fixed.normalization,))[-1],
+            normalization="layer" if "layer" in (self.normalization or (self.fixed.normalization,)) else "none",
             block="residual" if "residual" in (self.block or (self.fixed.block,)) else "plain",
             max_grad_norm=self.fixed.max_grad_norm if self.max_grad_norm is None else self.max_grad_norm[0],
         )

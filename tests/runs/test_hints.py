@@ -41,7 +41,7 @@ def test_one_thread_for_large_layers_is_named() -> None:
 
 
 def test_many_small_updates_are_one_larger() -> None:
-    assert "8 updates of 32 transitions take longer than one of 256: --gradient-steps 1 --batch-size 256." in (
+    assert "8 updates of 32 transitions take longer than one of 256; --gradient-steps 1 --batch-size 256, " in (
         hint(SMALL, gradient_steps=8, batch_size=32) or ""
     )
     assert hint(SMALL, gradient_steps=3, batch_size=32) is None
@@ -55,7 +55,7 @@ def test_the_command_line_prints_it_once_and_the_class_only_if_asked(capsys: pyt
     assert main(["train", "--env", "CartPole-v1", "--steps", "60", *settings]) == 0
     shown = " ".join(capsys.readouterr().out.split())  # which may be wrapped
     assert shown.count("Hint: ") == 1
-    assert "--gradient-steps 1 --batch-size 32." in shown
+    assert "--gradient-steps 1 --batch-size 32, " in shown
     agent = AdaDQN("CartPole-v1", SMALL, learning_starts=50, gradient_steps=4, batch_size=8)
     agent.learn(60)
     assert capsys.readouterr().out == ""

@@ -217,7 +217,7 @@ def _require_same_arithmetic(snapshot: Snapshot) -> None:
 
 
 def _warn_of_another_platform(snapshot: Snapshot) -> None:
-    before, now = {"backend": "cpu", **(snapshot.meta.get("platform") or {})}, platform_facts()
+    before, now = snapshot.meta.get("platform") or {}, platform_facts()
     changed = [
         f"{name} was {before.get(name)!r} and is {value!r}" for name, value in now.items() if before.get(name) != value
     ]

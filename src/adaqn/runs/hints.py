@@ -40,7 +40,8 @@ def speed_hint(
     if not large and updates >= MANY_UPDATES and settings.batch_size * updates <= LARGEST_BATCH:
         return (
             f"Hint: {updates} updates of {settings.batch_size} transitions take longer than one of "
-            f"{settings.batch_size * updates}: --gradient-steps 1 --batch-size {settings.batch_size * updates}."
+            f"{settings.batch_size * updates}; --gradient-steps 1 --batch-size {settings.batch_size * updates}"
+            ", with fewer but larger updates, is faster."
         )
     return None
 

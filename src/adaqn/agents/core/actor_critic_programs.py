@@ -6,12 +6,11 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-import jax
 from jax import Array
 
 from adaqn.agents.core.actor_critic_learning import Program, report_stretch
 from adaqn.agents.protocol import Operation
-from adaqn.compilation import transition
+from adaqn.compilation import small_program, transition
 from adaqn.replay.protocol import Batch
 
 
@@ -57,8 +56,8 @@ def compiled_programs(family: Functions, program: Program[Any]) -> ActorCriticPr
 
     with_actor = {Operation.UPDATE: False, Operation.ACTOR_UPDATE: True}
     return ActorCriticPrograms(
-        act=jax.jit(lambda s, o, n: family.act(program, s, o, n)),
-        mode=jax.jit(lambda s, o: family.mode(program, s, o)),
+        act=small_program(lambda s, o, n: family.act(program, s, o, n)),
+        mode=small_program(lambda s, o: family.mode(program, s, o)),
         update={operation: updating(actor) for operation, actor in with_actor.items()},
         update_and_act={operation: updating_and_acting(actor) for operation, actor in with_actor.items()},
         report_stretch=transition(lambda s: report_stretch(program, s)),

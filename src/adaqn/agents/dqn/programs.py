@@ -6,7 +6,6 @@ has its own program, and only new architectures are compiled.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, lru_cache, partial
@@ -30,10 +29,11 @@ from adaqn.agents.core.q_learning import (
 )
 from adaqn.agents.dqn import learning
 from adaqn.agents.dqn.learning import DQNRules, TargetChoice
-from adaqn.compilation import transition
+from adaqn.compilation import small_program, transition
 from adaqn.ensemble import Ensemble, own_array
 from adaqn.replay.protocol import Batch
 from adaqn.replay.rows import RowLayout
+from adaqn.threads import available_cores
 
 
 class DQNPrograms(Protocol):
@@ -107,7 +107,7 @@ def fused_programs(ensemble: Ensemble, rules: DQNRules, layout: RowLayout | None
         updates=LeanTransition(updates),
         updates_and_act=LeanTransition(updates_and_act),
         update_target=transition(partial(learning.update_target, ensemble, rules)),
-        greedy=jax.jit(partial(learning.greedy, ensemble)),
+        greedy=small_program(partial(learning.greedy, ensemble)),
     )
 
 
@@ -123,9 +123,9 @@ class CountingPrograms(NamedTuple):
 def counting_programs(rules: DQNRules) -> CountingPrograms:
     """Compile the functions; equal rules share one result."""
     return CountingPrograms(
-        behaviour_members=jax.jit(partial(learning.behaviour_members, rules)),
-        select_target=jax.jit(partial(learning.select_target, rules)),
-        mix=jax.jit(learning.mix, static_argnums=3),
+        behaviour_members=small_program(partial(learning.behaviour_members, rules)),
+        select_target=small_program(partial(learning.select_target, rules)),
+        mix=small_program(learning.mix, static_argnums=3),
     )
 
 
@@ -189,7 +189,7 @@ class StagedPrograms:
             if programs.learn._cache_size() == 0 and not _has_keys(member):
                 calls[programs.learn] = partial(programs.learn, jax.tree.map(own_array, member), given, gamma[None])
         if len(calls) > 1:
-            with ThreadPoolExecutor(min(len(calls), os.cpu_count() or 1)) as pool:
+            with ThreadPoolExecutor(min(len(calls), available_cores())) as pool:
                 for call in [pool.submit(call) for call in calls.values()]:
                     call.result()
 

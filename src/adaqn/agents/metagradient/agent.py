@@ -25,7 +25,7 @@ from adaqn.agents.metagradient.learning import LearnedDiscount, MetaState, Targe
 from adaqn.agents.metagradient.network import ConditionedNetwork
 from adaqn.agents.metagradient.settings import MetaGradientSettings
 from adaqn.agents.protocol import Clock, Operation, PolicyWeights, Report
-from adaqn.compilation import transition
+from adaqn.compilation import small_program, transition
 from adaqn.ensemble import GroupState, fresh_members
 from adaqn.envs.gym_spaces import observation_scale, require_discrete_actions, require_observations
 from adaqn.errors import UserError
@@ -62,7 +62,7 @@ def programs_of(network: ConditionedNetwork, double: bool) -> Programs:
         update=transition(partial(learning.update, network, double)),
         update_and_act=transition(update_and_act),
         update_target=transition(learning.update_target),
-        greedy=jax.jit(partial(learning.greedy, network)),
+        greedy=small_program(partial(learning.greedy, network)),
     )
 
 
