@@ -1,7 +1,7 @@
 """Why a run in an infinite space collapses: what the chosen target member does, beside the other members.
 
-    python -m benchmarks.collapse --seed 0 --steps 60000          # train, resumable, and draw
-    python -m benchmarks.collapse --seed 0 --draw                 # only draw
+    python -m benchmarks.collapse --seed 0 --steps 100000                      # train, or go on, and draw
+    python -m benchmarks.collapse --draw RUN_DIR --figure collapse.png         # any run in an infinite space
 
 For every target update of AdaDQN on Lunar Lander's infinite space it records who was chosen, by which cumulated losses,
 and the largest |Q| of the new target on states of the replay buffer. Every `--evaluate-every` steps each member plays a
@@ -12,25 +12,30 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import gymnasium as gym
+import matplotlib
 import numpy as np
 
 from adaqn.agents.events import Event, TargetUpdate
+from adaqn.analysis.style import RC, metadata
 from adaqn.exact_file import ExactFile
+from adaqn.files import make_parent, replacing
 from adaqn.model import Model
 from adaqn.runs.config import RunConfig, read_config
 from adaqn.runs.labels import layers_label, number_label
-from adaqn.runs.reading import whole_lines
 from adaqn.training.base_callback import BaseCallback
 from adaqn.training.evaluation import episode_seed
+from benchmarks.collapse_figure import OBSERVATION, draw
+from benchmarks.collapse_table import table
 from benchmarks.isolation import ROOT
 
 PRESET = "lunar-lander-infinite"
 EPISODES, HORIZON = 4, 500
+BATCH = 32  # of the preset
 STATES = 256  # of the replay buffer, on which the values of the target are looked at
 
 
@@ -41,6 +46,17 @@ class Returns(NamedTuple):
     length: float
     discounted: float
     promised: float  # max_a Q(s_0, a), which should be near the discounted return
+
+
+def q_values(programs: Any, parameters: Any, observations: np.ndarray) -> np.ndarray:
+    """The values of one member, a batch at a time: there is a compiled program for that size already. [n, A]"""
+    parts = []
+    for first in range(0, len(observations), BATCH):
+        part = observations[first : first + BATCH]
+        rows = np.zeros((BATCH, *part.shape[1:]), part.dtype)
+        rows[: len(part)] = part
+        parts.append(np.asarray(programs.values(parameters, rows))[: len(part)])
+    return np.concatenate(parts)
 
 
 def play(values: Any, seeds: list[int], gamma: float) -> Returns:
@@ -90,7 +106,7 @@ class Observation(BaseCallback):
         programs, learning = agent.programs(state), state.learning
         states = trainer.replay.sample(np.random.default_rng(event.step), STATES).observation
         target = int(learning.selected.members[0])
-        q = np.asarray(programs.members[target].values((learning.target[target],), states))
+        q = q_values(programs.members[target], learning.target[target], states)
         line: dict[str, Any] = {
             "step": event.step,
             "target": event.target,
@@ -102,12 +118,12 @@ class Observation(BaseCallback):
             "members": [_label(member) for member in state.members],
         }
         if event.step % self._every == 0:
+            gamma = agent.settings.gamma
             seeds = [episode_seed(3_000_000 + trainer.seed, event.step, index) for index in range(EPISODES)]
             line["played"] = [
-                play(lambda x, k=k: np.asarray(programs.members[k].values((learning.ensemble[k].parameters,), x)),
-                     seeds, agent.settings.gamma)._asdict()
+                play(partial(q_values, programs.members[k], learning.ensemble[k].parameters), seeds, gamma)._asdict()
                 for k in range(len(state.members))
-            ]  # fmt: skip
+            ]
         return line
 
 
@@ -118,23 +134,26 @@ def _label(member: Any) -> str:
     )
 
 
-def train(seed: int, steps: int, every: int, path: Path, settings: Mapping[str, Any]) -> None:
+def train(seed: int, steps: int, every: int, path: Path) -> None:
     """Train a run with its record, or go on with it."""
-    record = Observation(path / "observation.jsonl", every)
+    record = Observation(path / OBSERVATION, every)
     if any((path / "checkpoint").glob("step-*.zip")):
         Model.resume(path, callback=record, steps=steps)
         return
-    (path / "observation.jsonl").unlink(missing_ok=True)
+    (path / OBSERVATION).unlink(missing_ok=True)
     values = read_config(PRESET)
-    values |= {"seed": seed, "steps": steps, "settings": values["settings"] | dict(settings)}
+    values |= {"seed": seed, "steps": steps}
     Model.from_config(RunConfig.from_dict(values)).learn(
         steps, record, run_dir=path, force=True, checkpoint_interval=5_000
     )
 
 
-def read_lines(path: Path) -> list[dict[str, Any]]:
-    """The lines of a record."""
-    return [json.loads(line) for line in whole_lines(path / "observation.jsonl")]
+def save_figure(path: Path, figure: Path) -> None:
+    """Draw a run, as PNG or PDF by the name of the file."""
+    kind = figure.suffix.lstrip(".")
+    make_parent(figure)
+    with matplotlib.rc_context(RC), replacing(figure) as file:
+        draw(path).savefig(file, format=kind, metadata=metadata(kind))
 
 
 def main() -> None:
@@ -144,9 +163,14 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=60_000)
     parser.add_argument("--evaluate-every", type=int, default=1_000, help="steps, a multiple of 200 (default 1000)")
     parser.add_argument("--out", type=Path, default=ROOT / "runs" / "collapse")
+    parser.add_argument("--draw", type=Path, help="only draw this run")
+    parser.add_argument("--figure", type=Path, help="PNG or PDF (default collapse.png in the run's directory)")
     given = parser.parse_args()
-    path = given.out / f"seed{given.seed}"
-    train(given.seed, given.steps, given.evaluate_every, path, {})
+    path = given.draw or given.out / f"seed{given.seed}"
+    if given.draw is None:
+        train(given.seed, given.steps, given.evaluate_every, path)
+    save_figure(path, given.figure or path / "collapse.png")
+    print(table(path))
 
 
 if __name__ == "__main__":

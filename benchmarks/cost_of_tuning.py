@@ -16,6 +16,7 @@ not run again; one that was interrupted is resumed. Optuna needs the packages of
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import os
 import queue
 import subprocess
@@ -41,6 +42,7 @@ class Unit(NamedTuple):
     seed: int
     cap: int
     every: int
+    through: bool = False  # goes on to its cap, as a part of a sweep
 
     @property
     def module(self) -> str:
@@ -52,8 +54,7 @@ class Unit(NamedTuple):
         path = record_path(out, self.method, self.seed)
         if not path.exists():
             return False
-        record = read_record(path)
-        return record.success is not None or record.spent.samples >= self.cap
+        return dataclasses.replace(read_record(path), cap=self.cap).is_over
 
 
 def units(methods: Sequence[str], seeds: Sequence[int], cap: int, every: int) -> list[Unit]:
@@ -63,7 +64,7 @@ def units(methods: Sequence[str], seeds: Sequence[int], cap: int, every: int) ->
         for method in methods:
             if method == "sweep":
                 share = len(ARCHITECTURES)
-                found += [Unit(name, seed, cap // share, every // share) for name in ARCHITECTURES]
+                found += [Unit(name, seed, cap // share, every // share, True) for name in ARCHITECTURES]
             else:
                 found.append(Unit(method, seed, cap, every))
     return found
@@ -71,7 +72,8 @@ def units(methods: Sequence[str], seeds: Sequence[int], cap: int, every: int) ->
 
 def execute(unit: Unit, core: int, work: Path, out: Path) -> None:
     """Make one run in a separate process."""
-    arguments = [f"--{name}={value}" for name, value in unit._asdict().items()]
+    arguments = [f"--{name}={getattr(unit, name)}" for name in ("method", "seed", "cap", "every")]
+    arguments += ["--through"] if unit.through else []
     paths = [f"--core={core}", f"--work={work}", f"--out={out}", f"--started={time.time()}"]
     path = os.pathsep.join([str(ROOT), str(ROOT / "src")])
     subprocess.run(

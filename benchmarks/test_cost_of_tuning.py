@@ -21,7 +21,7 @@ from benchmarks.tuning_record import Check, Costs, TuningRecord, read_record, re
 def record(method: str, *returns: float, seed: int = 0, cap: int = 40, every: int = 10) -> TuningRecord:
     """Checks every 10 samples, each of which took half a second of CPU and one second."""
     checks = tuple(
-        Check(every * n, every * n * 0.5, every * n * 1.0, value, value, f"policy {n}")
+        Check(every * n, every * n * 0.5, every * n * 1.0, value, value, f"policy {n}", value if value >= 200 else None)
         for n, value in enumerate(returns, start=1)
     )
     spent = Costs(every * len(returns), every * len(returns) * 0.5, every * len(returns) * 1.0)
@@ -29,7 +29,7 @@ def record(method: str, *returns: float, seed: int = 0, cap: int = 40, every: in
 
 
 def test_a_record_survives_its_file(tmp_path: Path) -> None:
-    written = dataclasses.replace(record("searl", -100.0, 210.0), confirmed_return=190.5)
+    written = dataclasses.replace(record("searl", -100.0, 210.0), through=True)
     write_record(record_path(tmp_path, "searl", 0), written)
     assert read_record(tmp_path / "searl-seed0.json") == written
 
@@ -40,6 +40,7 @@ def test_the_first_check_at_200_within_the_cap_is_the_success() -> None:
     assert record("searl", 199.9, 250.0, cap=19).success is None
     assert not record("searl", 0.0, 0.0, 0.0).is_over
     assert record("searl", 0.0, 0.0, 0.0, 0.0).is_over
+    assert not dataclasses.replace(record("dqn-25x25", 300.0), through=True).is_over
 
 
 def test_a_sweep_hands_over_the_best_by_training_return_and_counts_all_runs() -> None:
@@ -49,7 +50,7 @@ def test_a_sweep_hands_over_the_best_by_training_return_and_counts_all_runs() ->
     other = dataclasses.replace(other, checks=(other.checks[0], lucky, other.checks[2]))
     found = sweep([one, other])
     assert [check.policy for check in found.checks] == ["dqn-50x50", "dqn-50x50", "dqn-50x50"]
-    assert found.success == Check(60, 30.0, 60.0, 240.0, 240.0, "dqn-50x50")
+    assert found.success == Check(60, 30.0, 60.0, 240.0, 240.0, "dqn-50x50", 240.0)
     assert (found.cap, found.spent, found.spent_on_checks) == (80, Costs(60, 30.0, 60.0), Costs(14, 0.5, 1.0))
 
 
@@ -62,7 +63,7 @@ def test_a_run_without_training_episodes_is_not_handed_over() -> None:
 def test_units_share_the_cap_of_a_sweep(tmp_path: Path) -> None:
     found = units(["searl", "sweep"], range(2), 400_000, 20_000)
     assert found[0] == Unit("searl", 0, 400_000, 20_000)
-    assert found[1:5] == [Unit(name, 0, 100_000, 5_000) for name in ARCHITECTURES]
+    assert found[1:5] == [Unit(name, 0, 100_000, 5_000, True) for name in ARCHITECTURES]
     assert len(found) == 10 and found[5].seed == 1
     write_record(record_path(tmp_path, "searl", 0), record("searl", 0.0, 0.0))
     assert Unit("searl", 0, 20, 10).is_over(tmp_path)
@@ -105,11 +106,10 @@ def test_checks_are_not_on_the_meter(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tuning_check.time, "time", lambda: clock["wall"])
     meter = Meter(TuningRecord("m", 0, 50), started=90.0)
     first = meter.check(Falling(), 20, 1.0, "p")
-    assert first == Check(20, 2.0, 10.0, 210.0, 1.0, "p")
+    assert first == Check(20, 2.0, 10.0, 210.0, 1.0, "p", 210.0)
     assert (meter.cpu_seconds, meter.wall_seconds) == (2.0, 10.0)
     # 20 episodes and the 100 that confirm a success: six calls.
     assert meter.record.spent_on_checks == Costs(360, 30.0, 48.0)
-    assert meter.record.confirmed_return == 210.0
 
 
 def test_a_resumed_meter_goes_on_from_what_was_spent_up_to_the_checkpoint() -> None:
@@ -158,17 +158,17 @@ def test_only_a_finished_trial_can_be_the_best() -> None:
 
 
 def test_the_page_tells_success_from_failure(tmp_path: Path) -> None:
-    solved = dataclasses.replace(record("adadqn-architectures", 0.0, 201.0), confirmed_return=187.4)
+    solved = record("adadqn-architectures", 0.0, 201.0)
     failed = record("adadqn-architectures", 0.0, 0.0, 0.0, 0.0, seed=1)
     for one in (solved, failed, record("searl", 0.0)):  # the last is not over
         write_record(record_path(tmp_path, one.method, one.seed), one)
     for name in ARCHITECTURES:
-        write_record(record_path(tmp_path, name, 3), record(name, 220.0, seed=3))
+        write_record(record_path(tmp_path, name, 3), record(name, 220.0, 0.0, 0.0, 0.0, seed=3))
     records = read_records(tmp_path)
     assert [len(runs) for runs in records.values()] == [2, 1]
     lines = table(records).splitlines()
-    assert lines[2] == "| AdaDQN, four architectures | 1 of 2 seeds | 20, > 40 | 10, > 20 | 40 | 187 | 7, 7 |"
-    assert lines[3].startswith("| Sweep of four DQNs | 1 of 1 seeds | 40 | 20 | 160 | - |")
+    assert lines[2] == "| AdaDQN, four architectures | 1 of 2 seeds | 20; > 40 | 10; > 20 | 40 | 201 | 7; 7 |"
+    assert lines[3].startswith("| Sweep of four DQNs | 1 of 1 seeds | 40 | 20 | 160 | 220 |")
     text = page_text(records, "folder")
     assert (
         "Not run: AdaDQN, defaults, Random search, DEHB, SEARL, Optuna over SB3's DQN, AdaDQN, infinite space." in text

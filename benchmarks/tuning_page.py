@@ -115,15 +115,15 @@ def table(records: Mapping[str, Sequence[TuningRecord]]) -> str:
         firsts = [run.success for run in runs]
         solved = [first for first in firsts if first is not None]
         caps = sorted({run.cap for run in runs})
-        confirmed = [run.confirmed_return for run in runs if run.confirmed_return is not None]
+        confirmed = [check.confirmed_return for check in solved if check.confirmed_return is not None]
         cells = [
             METHODS[name].label,
             f"{len(solved)} of {len(runs)} seeds",
             _each(firsts, runs, "samples"),
             _each(firsts, runs, "cpu_seconds"),
             " and ".join(f"{cap:,}" for cap in caps),
-            ", ".join(f"{value:.0f}" for value in confirmed) or "-",
-            ", ".join(f"{run.spent_on_checks.samples:,}" for run in runs),
+            "; ".join(f"{value:.0f}" for value in confirmed) or "-",
+            "; ".join(f"{run.spent_on_checks.samples:,}" for run in runs),
         ]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
@@ -135,7 +135,7 @@ def _each(firsts: Sequence[Check | None], runs: Sequence[TuningRecord], name: st
     for first, run in zip(firsts, runs, strict=True):
         value = getattr(run.spent if first is None else first, name)
         cells.append(f"{'> ' if first is None else ''}{value:,.0f}")
-    return ", ".join(cells)
+    return "; ".join(cells)
 
 
 def methods_table(records: Mapping[str, Sequence[TuningRecord]]) -> str:
@@ -151,8 +151,8 @@ one thread; `--page` writes this page. The runs are defined in `benchmarks/cost_
 `benchmarks/tuning_optuna.py`.
 
 - A method is checked every 20,000 samples (Optuna whenever its best trial changes): 20 episodes of the policy that it
-  would hand over. The first check with a mean return of at least 200 ends the run. Nothing is chosen by the checks, and
-  their steps and seconds are not in the other columns.
+  would hand over. The first check with a mean return of at least 200 ends the run; only the DQNs of the sweep go on to
+  their share of the cap. Nothing is chosen by the checks, and their steps and seconds are not in the other columns.
 - A first success can be luck, so the policy then plays 100 further episodes.
 - Samples are all environment steps, also those of evaluations by which a method decides: Optuna's pruner and its choice
   of the best trial use five episodes every 20,000 steps of a trial. The other methods decide by training episodes.

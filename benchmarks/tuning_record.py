@@ -22,6 +22,7 @@ class Check:
     mean_return: float  # over the episodes of the check, which nothing was chosen by
     training_return: float | None = None  # mean of the last training episodes
     policy: str = ""  # whose policy it is, such as a trial
+    confirmed_return: float | None = None  # mean return over further episodes, if the task is solved
 
     @property
     def succeeds(self) -> bool:
@@ -52,7 +53,7 @@ class TuningRecord:
     checks: tuple[Check, ...] = ()
     spent: Costs = Costs()  # so far, without the checks
     spent_on_checks: Costs = Costs()
-    confirmed_return: float | None = None  # mean return of the first successful policy over further episodes
+    through: bool = False  # a part of a sweep, which goes on after its own success
 
     @property
     def success(self) -> Check | None:
@@ -61,8 +62,8 @@ class TuningRecord:
 
     @property
     def is_over(self) -> bool:
-        """Whether the task was solved, or the cap reached."""
-        return self.success is not None or self.spent.samples >= self.cap
+        """Whether the run has ended: the task was solved, or the cap reached."""
+        return (self.success is not None and not self.through) or self.spent.samples >= self.cap
 
 
 def record_path(out: Path, method: str, seed: int) -> Path:
@@ -93,7 +94,7 @@ def sweep(parts: Sequence[TuningRecord]) -> TuningRecord:
     checks = []
     for together in zip(*(part.checks for part in parts), strict=False):
         assert len({check.samples for check in together}) == 1, "runs of a sweep are checked at the same steps"
-        chosen = max(range(len(parts)), key=lambda index: _judged(together[index]))
+        chosen = max(range(len(parts)), key=lambda index, together=together: _judged(together[index]))
         checks.append(
             Check(
                 samples=sum(check.samples for check in together),
@@ -102,6 +103,7 @@ def sweep(parts: Sequence[TuningRecord]) -> TuningRecord:
                 mean_return=together[chosen].mean_return,
                 training_return=together[chosen].training_return,
                 policy=parts[chosen].method,
+                confirmed_return=together[chosen].confirmed_return,
             )
         )
         if checks[-1].succeeds:

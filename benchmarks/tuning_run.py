@@ -46,6 +46,11 @@ class Checks(BaseCallback):
         self._path = path
         self._seen = 0
 
+    @property
+    def _ends(self) -> bool:
+        """Whether the run was successful, and ends with that."""
+        return self.meter.record.success is not None and not self.meter.record.through
+
     def _on_training_start(self) -> None:
         step = self._seen = self.num_timesteps
         self.meter.resume(step)
@@ -58,7 +63,7 @@ class Checks(BaseCallback):
         self._seen = self.num_timesteps
         if due:
             self._check()
-        return self.meter.record.success is None
+        return not self._ends
 
     def _check(self) -> None:
         trainer: Any = self.trainer
@@ -69,16 +74,18 @@ class Checks(BaseCallback):
         write_record(self._path, self.meter.record)
 
     def on_close(self, trainer: Any) -> None:
-        if self.meter.record.success is None:
+        if not self._ends:
             self.meter.note(trainer.clock.step)
             write_record(self._path, self.meter.record)
 
 
-def run(method: str, seed: int, cap: int, every: int, work: Path, started: float) -> TuningRecord:
+def run(
+    method: str, seed: int, cap: int, every: int, work: Path, started: float, through: bool = False
+) -> TuningRecord:
     """Start, resume or extend the run in its directory, and return its record."""
     directory = work / f"{method}-seed{seed}"
     path = directory / "record.json"
-    record = TuningRecord(method, seed, cap)
+    record = TuningRecord(method, seed, cap, through=through)
     if path.exists():
         record = dataclasses.replace(read_record(path), cap=cap)
     if record.is_over:
@@ -112,9 +119,10 @@ def main() -> None:
     for name in ("work", "out"):
         parser.add_argument(f"--{name}", type=Path, required=True)
     parser.add_argument("--started", type=float, default=time.time(), help="time.time() when the process was started")
+    parser.add_argument("--through", action="store_true", help="go on to the cap after a success, as a part of a sweep")
     given = parser.parse_args()
     pin(given.core)
-    record = run(given.method, given.seed, given.cap, given.every, given.work, given.started)
+    record = run(given.method, given.seed, given.cap, given.every, given.work, given.started, given.through)
     write_record(record_path(given.out, given.method, given.seed), record)
 
 

@@ -10,7 +10,7 @@ import pytest
 from adaqn.agents.core.settings import EvolutionSettings
 from adaqn.checks import Check, at_least, auto_or, between, count, flag, number, one_of, optional, some_of
 from adaqn.errors import UserError
-from adaqn.evolution import DEFAULT_MUTATIONS
+from adaqn.evolution import DEFAULT_MUTATIONS, FURTHER_MUTATIONS
 
 COLOURS = one_of(lambda: ["red", "green", "blue"])
 SOME = some_of(lambda: ["red", "green", "blue"])
@@ -81,4 +81,4 @@ def test_large_whole_numbers_keep_all_their_digits() -> None:
 def test_mutations_are_named_in_the_settings() -> None:
     assert EvolutionSettings().mutations == DEFAULT_MUTATIONS
     choices = EvolutionSettings.__dataclass_fields__["mutations"].metadata["choices"]()
-    assert choices == sorted([*DEFAULT_MUTATIONS, "discount"])  # which only runs that name it have
+    assert choices == sorted([*DEFAULT_MUTATIONS, *FURTHER_MUTATIONS, "discount"])  # which only runs that name it have

@@ -2,11 +2,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from adaqn import AdaDQN, AdaSAC, Hyperparameters, compilation
 from adaqn.agents.dqn.agent import DQNAgent
 from adaqn.agents.dqn.programs import FusedPrograms
+from adaqn.agents.protocol import Clock, Operation
 from adaqn.agents.sac.agent import SACAgent
 from adaqn.compilation import compile_seconds
 
@@ -45,6 +47,21 @@ def test_the_same_for_an_actor() -> None:
     sizes = {operation.name: program._cache_size() for operation, program in programs.update_and_act.items()}
     assert sizes == {"UPDATE": 0, "ACTOR_UPDATE": 1}
     assert programs.report_stretch._cache_size() == 1
+
+
+@pytest.mark.thorough
+def test_in_a_space_an_update_is_one_program_with_and_without_an_action() -> None:
+    settings: dict[str, Any] = {"batch_size": 4, "learning_starts": 20, "actor_hidden": "4", "seed": 0}
+    trainer = AdaSAC("Pendulum-v1", space="vectors", population=2, **settings).trainer
+    trainer.run(20)
+    agent, state, rng = trainer.agent, trainer.state, np.random.default_rng(0)
+    assert isinstance(agent, SACAgent)
+    for observations in (np.zeros((1, 3), np.float32), None):
+        batch = trainer.replay.sample(rng, 4)
+        state, _ = agent.update(state, Operation.ACTOR_UPDATE, batch, Clock(21, 20, 100), rng, observations)
+    programs = agent.programs(state)
+    large = (*programs.update.values(), *programs.update_and_act.values())
+    assert sum(program._cache_size() for program in large) == 1, "every generation compiles each of them again"
 
 
 def test_compilations_at_the_same_time_count_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -267,7 +267,8 @@ def raw_bytes(tree: Any) -> list[bytes]:
     return [np.asarray(data(leaf)).tobytes() for leaf in jax.tree.leaves(tree)]
 
 
-def test_every_member_has_its_own_limit_of_the_gradient() -> None:
+@pytest.mark.parametrize("taken", [None, True], ids=["always", "guarded"])
+def test_every_member_has_its_own_limit_of_the_gradient(taken: bool | None) -> None:
     base = A.replace(optimizer="sgd", learning_rate=1.0, max_grad_norm=1e9)
     members = [base, base.replace(max_grad_norm=1e-3), A.replace(optimizer="sgd", learning_rate=1.0)]
     ensemble = Ensemble.of(members, SHAPE, ACTIONS)
@@ -280,7 +281,9 @@ def test_every_member_has_its_own_limit_of_the_gradient() -> None:
         return ensemble.join(each)
 
     observations = jnp.asarray(np.random.default_rng(1).standard_normal((6, *SHAPE), np.float32))
-    step: Any = jax.jit(lambda state: ensemble.update(state, observations, jnp.ones((3, 6)), lambda q: q[:, 0])[0])
+    moves = None if taken is None else jnp.asarray(taken)
+    target = jnp.ones((3, 6))
+    step: Any = jax.jit(lambda state: ensemble.update(state, observations, target, lambda q: q[:, 0], moves)[0])
     after = ensemble.parameters(step(with_weights(members)))
     loose, tight, free = (np.asarray(ensemble.member(after, k)) - weights for k in range(3))
     np.testing.assert_allclose(loose, free, rtol=1e-4, atol=1e-7)

@@ -170,7 +170,7 @@ def test_what_was_installed_in_the_meantime_is_found_after_forgetting(
 
 def test_presets_are_read_by_name_and_files_by_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spaces_of_ours = PresetFolder("search space", ("presets", "spaces"))
-    assert spaces_of_ours.names() == ["images", "vectors"]
+    assert spaces_of_ours.names() == ["images", "modern", "vectors"]
     assert SearchSpace.from_dict(spaces_of_ours.read("vectors")) == SearchSpace.named("vectors")
     monkeypatch.chdir(tmp_path)
     assert spaces_of_ours.read_given("vectors") == spaces_of_ours.read("vectors")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,10 @@ from gymnasium import spaces
 from adaqn.agents.dqn.agent import DQNAgent, State
 from adaqn.agents.events import TargetUpdate
 from adaqn.agents.protocol import Clock, Operation
+from adaqn.cli import main
 from adaqn.hyperparameters import ACTIVATIONS, LOSSES, OPTIMIZERS, Hyperparameters
 from adaqn.replay.protocol import Batch
+from adaqn.runs.reading import member_of, read_run
 from adaqn.space import SearchSpace
 from tests.agents.core.generation_cases import agent_of, batch_for, bytes_of, online_of
 from tests.agents.outcomes import acted
@@ -155,3 +158,23 @@ def test_the_twenty_are_of_many_kinds() -> None:
     assert {len(member.convolutions) for member in members} == {1, 2}
     assert {len(member.hidden) for member in members} == {0, 1, 2}
     assert {member.convolutions[0].stride for member in members} == {1, 2, 3}
+
+
+@pytest.mark.thorough
+def test_a_run_in_the_modern_space_evolves_its_layers(tmp_path: Path) -> None:
+    space, run_dir = tmp_path / "space.yaml", tmp_path / "run"
+    space.write_text("base: modern\nactivation: tanh\noptimizer: [adam, adamw]\nhidden: {layers: 1, neurons: [4, 8]}\n")
+    flags = "--target-update-interval 20 --generation-interval 40 --learning-starts 20 --batch-size 8 --steps 170"
+    chosen = "--mutations block,normalization,max_grad_norm,weight_decay --normalize-observations true --population 4"
+    given = f"train --quiet --algo adadqn --env CartPole-v1 --space {space} {flags} {chosen} --run-dir {run_dir}"
+    assert main(given.split()) == 0
+    run = read_run(run_dir)
+    assert len(run.members) == 5  # the first ones, and four generations
+    children = [child for line in run.members for child in line["members"]]
+    members = [member_of(child) for child in children]
+    assert len({(member.block, member.normalization) for member in members}) >= 2
+    assert len({member.max_grad_norm for member in members}) > 3
+    assert {member.optimizer for member in members if member.weight_decay} <= {"adamw"}
+    mutations = {child["mutation"] for child in children}
+    assert mutations <= {None, "block", "normalization", "max_grad_norm", "weight_decay"} and len(mutations) >= 3
+    assert np.isfinite(run.selection.loss).any(axis=1).all()

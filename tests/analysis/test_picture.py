@@ -288,3 +288,38 @@ def test_many_losses_are_thinned_by_their_geometric_mean() -> None:
 @pytest.mark.parametrize("members", [1, 10, 20, 50])
 def test_every_member_has_a_colour_of_its_own(members: int) -> None:
     assert len(set(member_colours(members))) == members
+
+
+def discount_panel(path: Path) -> Axes:
+    figure = picture_of(read_run(path))
+    (found,) = [axes for axes in figure.axes if axes.get_ylabel() == "discount γ"]
+    return found
+
+
+def test_the_discount_of_the_target_member_is_drawn(tmp_path: Path) -> None:
+    members = tuple(Hyperparameters(hidden=(8,), discount=discount) for discount in (0.9, 0.99, None))
+    path = write_run(tmp_path / "run", members, updates=4)
+    path.joinpath("config.yaml").write_text("{algo: adadqn, env: LunarLander-v3, seed: 3, settings: {gamma: 0.95}}\n")
+    run = read_run(path)
+    panel = discount_panel(path)
+    (line,) = panel.lines
+    expected = [(0.9, 0.99, 0.95)[target] for target in run.selection.target]
+    assert len(set(expected)) > 1, "the target must change"
+    np.testing.assert_array_equal(line.get_xydata(), np.column_stack([run.selection.step, expected]))
+    assert panel.get_title("left") == "discount of the target member"
+    assert panel.texts[0].get_text() == f"{expected[-1]:.6g} at the end"
+
+
+def test_a_learned_discount_is_drawn(tmp_path: Path) -> None:
+    path = write_run(tmp_path / "run", (Hyperparameters(hidden=(8,)),), updates=4)
+    rows = ["time/total_timesteps,train/discount", "1000,", "2000,0.98", "3000,0.985"]
+    path.joinpath("progress.csv").write_text("\n".join(rows) + "\n")
+    panel = discount_panel(path)
+    (line,) = panel.lines
+    np.testing.assert_array_equal(line.get_xydata(), [[2000, 0.98], [3000, 0.985]])
+    assert panel.get_title("left") == "discount learned by a meta-gradient"
+
+
+def test_a_discount_that_cannot_change_has_no_panel(tmp_path: Path) -> None:
+    path = write_run(tmp_path / "run", grid(hidden=[(8,), (16,)]))
+    assert len(picture_of(read_run(path)).axes) == 3

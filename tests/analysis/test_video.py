@@ -159,7 +159,7 @@ def test_what_cannot_be_filmed_is_explained(tmp_path: Path, monkeypatch: pytest.
     with pytest.raises(UserError, match="renders RGB arrays"):
         record_video(policy, Flag(shape=(8, 8)), tmp_path / "x.gif")
     monkeypatch.setitem(sys.modules, "imageio_ffmpeg", None)
-    with pytest.raises(UserError, match=r"pip install adaqn\[video\].*\.gif file works"):
+    with pytest.raises(UserError, match=r'pip install "adaqn\[video\]".*\.gif file works'):
         record_video(policy, Flag(), tmp_path / "x.mp4")
     assert list(tmp_path.iterdir()) == []
 

@@ -127,7 +127,7 @@ def comment_of(file: Traversable) -> str:
     return "".join(itertools.takewhile(lambda line: line.startswith("#"), lines))
 
 
-@pytest.mark.parametrize("name", [*presets(), "spaces/images", "spaces/vectors"])
+@pytest.mark.parametrize("name", [*presets(), *(f"spaces/{name}" for name in named_spaces())])
 def test_every_preset_says_what_is_the_papers_the_authors_codes_and_ours(name: str) -> None:
     comment = comment_of(resources.files("adaqn") / "presets" / f"{name}.yaml")
     sources = [line.split(":")[0] for line in comment.splitlines() if line.startswith(("# Paper:", "# A", "# Ours:"))]
@@ -155,7 +155,7 @@ def test_what_all_of_mujoco_shares(name: str) -> None:
     assert (s.gamma, s.learning_starts, s.buffer_size, s.batch_size) == (0.99, 5_000, 1_000_000, 256)
     assert (s.tau, s.gradient_steps, s.train_freq) == (0.005, 1, 1)
     assert s.policy_delay == (2 if name == "mujoco-td3" else 1)
-    assert s.actor == CRITIC
+    assert name == "mujoco-modern" or s.actor == CRITIC
     assert (s.behaviour_initial_eps, s.behaviour_final_eps, s.behaviour_steps) == (1.0, 0.01, None)
 
 
@@ -225,7 +225,7 @@ def test_dehb_on_atari_has_trials_of_20_to_40_million_frames() -> None:
 
 
 def test_the_spaces_are_the_papers() -> None:
-    assert named_spaces() == ["images", "vectors"]
+    assert named_spaces() == ["images", "modern", "vectors"]
     images, vectors = SearchSpace.named("images"), SearchSpace.named("vectors")
     for space in (images, vectors):
         assert (len(space.activation), len(space.optimizer), len(space.loss)) == (18, 24, 4)
@@ -235,3 +235,16 @@ def test_the_spaces_are_the_papers() -> None:
     of = images.convolutions
     assert of is not None and vectors.convolutions is None
     assert (of.layers, of.channels, of.kernel, of.stride) == ((1, 3), (16, 64), (2, 8), (2, 5))
+
+
+def test_the_modern_critics_of_mujoco() -> None:
+    config = config_of("mujoco-modern")
+    kinds = [(member.block, member.normalization, member.weight_decay) for member in config.members]
+    assert kinds == [
+        ("plain", "none", None), ("plain", "layer", None), ("residual", "none", 0.01), ("plain", "layer", None)
+    ]  # fmt: skip
+    assert config.members[3].max_grad_norm == 10.0
+    assert config.settings.normalize_observations
+    assert (config.settings.actor.block, config.settings.actor.hidden) == ("residual", (128,))
+    others = [name for name in presets() if name != "mujoco-modern"]
+    assert not any(config_of(name).settings.normalize_observations for name in others)

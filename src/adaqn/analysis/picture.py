@@ -1,4 +1,4 @@
-"""Overview figure of one run: returns, losses of the members, and which member was the target over time."""
+"""Overview figure of one run: returns, losses of the members, discount, and which member was the target over time."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from adaqn.agents.registry import algorithm, algorithm_names
+from adaqn.analysis.discounts import Discounts, discounts_of
 from adaqn.analysis.style import Colour, drawn_here, member_colours, metadata, step_axis
 from adaqn.errors import UserError, unknown_name
 from adaqn.files import make_parent, replacing, require_free, require_ours
@@ -51,17 +52,21 @@ def draw_run(run_directory: Path, output: Path | None = None, force: bool = Fals
 
 
 def picture_of(run: RunData) -> Figure:
-    """The figure of a run: three panels that share an axis of environment steps."""
-    selection = run.selection
+    """The figure of a run: panels that share an axis of environment steps, that of the discount if it can change."""
+    selection, discounts = run.selection, discounts_of(run)
     labels = [_shortened(label) for label in member_labels(current_members(run))]
     colours = member_colours(len(labels))
     rows = min(max(len(labels), 2), NAMED_ROWS)
     width = 10.6 + 0.08 * max(map(len, labels), default=0)
-    figure = Figure(figsize=(width, 7.6 + 0.19 * rows), dpi=130, layout="constrained")
-    panels = figure.subplots(3, 1, sharex=True, height_ratios=[3.0, 3.0, 0.9 + 0.17 * rows])
-    returns, losses, targets = panels
+    optional = [] if discounts is None else [1.6]
+    figure = Figure(figsize=(width, 7.6 + 0.19 * rows + sum(optional)), dpi=130, layout="constrained")
+    heights = [3.0, 3.0, *optional, 0.9 + 0.17 * rows]
+    panels = figure.subplots(len(heights), 1, sharex=True, height_ratios=heights)
+    returns, losses, targets = panels[0], panels[1], panels[-1]
     draw_returns(returns, run)
     draw_losses(losses, selection, labels, colours)
+    if discounts is not None:
+        draw_discounts(panels[2], discounts)
     draw_targets(targets, run, colours)
     losses.set_title(f"cumulated loss: {loss_meaning(run.sums_up_selections)}", **TITLE)
     last = max([1, *run.episodes.step[-1:], *selection.step[-1:], *run.evaluations.step[-1:]])
@@ -148,6 +153,25 @@ def draw_losses(axes: Axes, selection: Selections, labels: Sequence[str], colour
         title_fontsize="small",
         alignment="left",
         labelspacing=0.35,
+    )
+
+
+def draw_discounts(axes: Axes, discounts: Discounts) -> None:
+    """Plot the discount of the target over time, and write the last one beside it."""
+    what = "learned by a meta-gradient" if discounts.learned else "of the target member"
+    axes.set_title(f"discount {what}", **TITLE)
+    axes.set_ylabel("discount γ")
+    axes.grid(alpha=0.25)
+    axes.ticklabel_format(axis="y", useOffset=False)
+    if not len(discounts.step):
+        _say(axes, "no discount has been logged yet")
+        return
+    # A target member stays the target until the next update; a learned discount changes in between.
+    style = "default" if discounts.learned else "steps-post"
+    marker = "o" if len(discounts.step) == 1 else None
+    axes.plot(discounts.step, discounts.value, color="tab:purple", linewidth=1.4, drawstyle=style, marker=marker)
+    axes.annotate(
+        f"{discounts.value[-1]:.6g} at the end", (1.01, 0.5), xycoords="axes fraction", fontsize="small", va="center"
     )
 
 

@@ -38,18 +38,19 @@ def distribution(runs: Sequence[StudyRun], bins: int) -> Distribution:
         weights = selection_weights(run.data)[:, None]
         # Of a pair, a row has shares of its updates; of the others, the number of actions.
         acted = selection.acted * weights if pair else selection.acted
-        target += _shares(_spread(knots, selection.selected * weights, edges))
-        behaviour += _shares(_spread(knots, acted, edges))
-    return Distribution(edges, _shares(target), _shares(behaviour))
+        target += shares_of(spread(knots, selection.selected * weights, edges))
+        behaviour += shares_of(spread(knots, acted, edges))
+    return Distribution(edges, shares_of(target), shares_of(behaviour))
 
 
-def _spread(knots: Floats, values: Floats, edges: Floats) -> Floats:
+def spread(knots: Floats, values: Floats, edges: Floats) -> Floats:
     """Amounts [n, K] that accrue evenly between n + 1 knots, as they fall into bins. [bins, K]"""
     totals = np.concatenate([np.zeros((1, values.shape[1])), np.cumsum(values, axis=0)])
     return np.diff(np.stack([np.interp(edges, knots, total) for total in totals.T], axis=1), axis=0)
 
 
-def _shares(totals: Floats) -> Floats:
+def shares_of(totals: Floats) -> Floats:
+    """Amounts of each bin as shares of their sum; where that is 0, all are 0."""
     return totals / np.maximum(totals.sum(axis=1, keepdims=True), 1e-300)
 
 

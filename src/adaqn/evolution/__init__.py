@@ -7,11 +7,19 @@ A rule is a module in `exploit/` with `survivors(rng, fitness)`, a mutation one 
 from __future__ import annotations
 
 from adaqn.evolution.generation import mutate, next_generation
-from adaqn.evolution.registry import DEFAULT_MUTATIONS, exploit_rule, exploit_rules, mutation, mutation_names
+from adaqn.evolution.registry import (
+    DEFAULT_MUTATIONS,
+    FURTHER_MUTATIONS,
+    exploit_rule,
+    exploit_rules,
+    mutation,
+    mutation_names,
+)
 from adaqn.evolution.types import Descendant, ExploitRule, Mutation, Origin
 
 __all__ = [
     "DEFAULT_MUTATIONS",
+    "FURTHER_MUTATIONS",
     "Descendant",
     "ExploitRule",
     "Mutation",

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from adaqn.errors import UserError
-from adaqn.evolution.registry import exploit_rule, mutation
+from adaqn.evolution.registry import DEFAULT_MUTATIONS, FURTHER_MUTATIONS, exploit_rule, mutation
 from adaqn.evolution.types import Descendant
 from adaqn.hyperparameters import Hyperparameters
 from adaqn.space import SearchSpace
@@ -35,8 +35,12 @@ def next_generation(
 def mutate(
     rng: np.random.Generator, space: SearchSpace, member: Hyperparameters, mutations: Sequence[str]
 ) -> tuple[str, Hyperparameters]:
-    """Apply one of the applicable mutations, all equally likely; return its name and the mutated member."""
-    names = [name for name in mutations if mutation(name).applies(space, member)]
+    """Apply one of the applicable mutations, all equally likely; return its name and the mutated member.
+
+    The default mutations stand for those of every dimension that the space varies, except for the discount.
+    """
+    further = FURTHER_MUTATIONS if tuple(mutations) == DEFAULT_MUTATIONS else ()
+    names = [name for name in (*mutations, *further) if mutation(name).applies(space, member)]
     if not names:
         raise UserError(
             f"none of the mutations {', '.join(mutations)} can change a member, because the search space has only "

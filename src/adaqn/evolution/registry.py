@@ -9,10 +9,10 @@ from adaqn.plugins import PluginFolder
 _EXPLOIT = PluginFolder("exploit rule", exploit.__name__, entry_points="adaqn.exploit")
 _MUTATIONS = PluginFolder("mutation", mutations.__name__, entry_points="adaqn.mutations")
 
-# The paper's mutations, then those of dimensions that its spaces do not have, where they never apply. A run lists its
-# mutations, so that adding one does not change existing runs.
-PAPER_MUTATIONS = ("activation", "architecture", "learning_rate", "loss", "optimizer")
-DEFAULT_MUTATIONS = (*PAPER_MUTATIONS, "block", "normalization", "max_grad_norm", "weight_decay")
+# The paper's mutations. With these, the default, a member can also be mutated in further dimensions that its space
+# varies. They are not part of the default itself, so that runs from before they existed keep their configuration.
+DEFAULT_MUTATIONS = ("activation", "architecture", "learning_rate", "loss", "optimizer")
+FURTHER_MUTATIONS = ("block", "normalization", "max_grad_norm", "weight_decay")
 
 
 def exploit_rule(name: str) -> ExploitRule:

@@ -109,7 +109,7 @@ class ConsoleReporter(Observer[RunView]):
         self._progress.on_start(trainer)
         self._running = True
         # Bound directly, so that a step costs one call instead of two.
-        self.on_step = self._progress.on_step
+        self.on_step, self.next_step = self._progress.on_step, self._progress.next_step
 
     def on_episode(self, trainer: RunView, episode: Episode) -> None:
         self._history.on_episode(trainer, episode)

@@ -143,7 +143,7 @@ class Observer(Generic[Run]):
 
         By default every step if `on_step` is overridden.
         """
-        return step + 1 if type(self).on_step is not Observer.on_step else sys.maxsize
+        return sys.maxsize if getattr(self.on_step, "__func__", None) is Observer.on_step else step + 1
 
     def on_episode(self, trainer: Run, episode: Episode) -> None:
         """Called after an episode ended, before `on_step` of the same step."""

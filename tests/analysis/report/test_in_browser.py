@@ -54,6 +54,8 @@ def test_the_page_loads_without_complaints_or_requests_and_fits_a_phone(chromium
         chromium.resize(width, dark=dark)
         chromium.open(page, READY)
         assert chromium.value("document.documentElement.scrollWidth") <= width
+        table = "document.querySelector('#summary').parentElement"
+        assert width < 600 or chromium.value(f"{table}.scrollWidth <= {table}.clientWidth"), "a column is cut off"
         assert chromium.value("document.querySelectorAll('[data-root-id]').length") == 5 + 4
         ink = chromium.value("getComputedStyle(document.body).color")
         assert ink == ("rgb(230, 232, 234)" if dark else "rgb(28, 32, 36)")

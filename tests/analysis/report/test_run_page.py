@@ -5,14 +5,18 @@ import shutil
 import sys
 from html import unescape
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.colors import to_rgb
 
 pytest.importorskip("bokeh", reason="the report needs Bokeh: pip install adaqn[report]")
 
+from adaqn.analysis.report.charts import colour, luminance
 from adaqn.analysis.report.command import write_report
 from adaqn.analysis.report.document import report_page
+from adaqn.analysis.report.resources import resource_charts
 from adaqn.analysis.report.verdict import verdict
 from adaqn.cli import main
 from adaqn.errors import UserError
@@ -215,3 +219,22 @@ def test_a_number_that_is_not_finite_does_not_reach_the_table_as_a_number(run: P
     assert values and all(math.isfinite(value) for value in values)
     assert re.search(r"0 25x25 .* yes –", text_of(page))
     assert np.isfinite(values).all()
+
+
+def test_the_darkest_colours_are_legible_on_a_dark_page() -> None:
+    brown = np.array([0.478, 0.165, 0.02])
+    lightened = np.array(to_rgb(colour(tuple(brown))))
+    page = luminance(np.array([0x14, 0x17, 0x1A]) / 255)
+    assert (luminance(brown) + 0.05) / (page + 0.05) < 2.0
+    assert 3.0 < (luminance(lightened) + 0.05) / (page + 0.05) < 3.5
+    assert (1.05) / (luminance(lightened) + 0.05) > 5.0, "on white, too"
+    assert colour((0.0, 0.447, 0.698)) == "#0072b2"
+
+
+def test_a_single_row_of_progress_is_a_point(run: Path) -> None:
+    tags = "time/total_timesteps,time/time_elapsed\n"
+    (run / "progress.csv").write_text(f"{tags}500,\n1000,2.0\n")
+    ((_, chart),) = resource_charts(read_run(run))
+    drawn: list[Any] = chart.renderers
+    assert [type(renderer.glyph).__name__ for renderer in drawn] == ["Line", "Scatter"]
+    assert drawn[1].data_source.data["value"].tolist() == [500.0]

@@ -15,6 +15,7 @@ from adaqn.analysis.report.live import HOST, ReportServer, server
 from adaqn.analysis.summary import summarise
 from adaqn.errors import UserError
 from tests.analysis.report.test_run_page import SCRIPTS, text_of
+from tests.analysis.study_files import THREE, write_run
 
 STUDY = Path(__file__).parents[3] / "results" / "lunar-lander"
 
@@ -50,6 +51,32 @@ def test_the_numbers_of_a_study_are_those_of_its_summary(study: Path) -> None:
     # curves, two charts of shares, ranking, profiles
     assert page.count('data-root-id="') == 5
     assert "1 AdaDQN 1" in text_of(page)  # its rank
+
+
+def test_few_seeds_are_said_with_care(study: Path) -> None:
+    text = text_of(report_page([study]))
+    assert "In these runs its AUC was higher than that of DQN 25x25: the 95% interval of the difference" in text
+    assert "This rests on 2 seeds per arm, which is few: bootstrap intervals over fewer than 10 seeds are too" in text
+
+
+def test_many_seeds_in_two_environments_are_counted(tmp_path: Path) -> None:
+    for environment in ("A", "B"):
+        for seed in range(10):
+            write_run(tmp_path, "adadqn", environment, seed, [5.0 + 0.1 * seed, 9.0], members=THREE)
+            write_run(tmp_path, "dqn-8x8", environment, seed, [1.0 + 0.1 * seed, 2.0], algo="dqn", members=THREE[:1])
+    text = text_of(report_page([tmp_path]))
+    assert "This rests on 10 seeds per arm and environment. The intervals are" in text
+
+
+def test_a_study_in_a_space_shows_the_selected_values(tmp_path: Path) -> None:
+    for seed in (0, 1):
+        write_run(tmp_path, "adadqn", "E", seed, [1.0, 2.0], space="vectors", generations=2)
+    page = report_page([tmp_path])
+    text = text_of(page)
+    assert "AdaDQN in E: learning rate of the target member, over all seeds" in text
+    assert "AdaDQN in E: MLP neurons of the target member, over all seeds" in text
+    # curves, two charts of values, ranking, profiles
+    assert page.count('data-root-id="') == 5
 
 
 def test_failures_damage_and_unfinished_runs_are_named_and_left_out(study: Path) -> None:

@@ -138,6 +138,11 @@ class ActorCriticAgent(EnsembleAgent[Learning, ActorCriticPrograms]):
             updated = programs.update[operation](state.learning, batch, draws, epsilon)
             return state._replace(learning=updated), None
         noise = rng.standard_normal((len(act_on), self._actions), np.float32)
+        if self.evolution is not None:
+            # The update before a generation has no action after it. With both in one program, every generation would
+            # compile two large programs, which takes longer than what one call per step saves.
+            updated = programs.update[operation](state.learning, batch, draws, epsilon)
+            return state._replace(learning=updated), self._finite(programs.act(updated, act_on, noise))
         program = programs.update_and_act[operation]
         updated, actions = program(state.learning, batch, draws, epsilon, act_on, noise)
         return state._replace(learning=updated), self._finite(actions)

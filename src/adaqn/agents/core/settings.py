@@ -93,7 +93,11 @@ class EvolutionSettings:
     generation_interval: int = setting(10_000, "steps between generations, if a space is given", at_least(1))
     exploit: str = named("tournament", "rule that chooses the survivors of a generation", exploit_rules)
     mutations: tuple[str, ...] = setting(
-        DEFAULT_MUTATIONS, "mutations to choose from, all equally likely", some_of(mutation_names), mutation_names
+        DEFAULT_MUTATIONS,
+        "mutations to choose from, all equally likely; by default also those of layer kinds, gradient clipping and "
+        "weight decay, where the space varies them",
+        some_of(mutation_names),
+        mutation_names,
     )
     reset_weights: bool = setting(False, "initialize the weights of mutated members instead of inheriting them", flag)
 

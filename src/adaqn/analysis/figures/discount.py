@@ -5,18 +5,18 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.figure import Figure
 
+from adaqn.analysis.discounts import discounts_of
 from adaqn.analysis.epochs import returns_per_epoch
 from adaqn.analysis.loading import StudyRun
 from adaqn.analysis.metrics import Floats, median
 from adaqn.analysis.page import INTERVAL, NotDrawn, Page, draw_curve
 from adaqn.analysis.style import legend_below, line, new_figure, short_step_axis
-from adaqn.runs.reading import member_of
 
 
 def draw(page: Page) -> Figure:
     """Draw the returns and the discount of every run of the arms in which it changes, in each environment."""
     study = page.scores.study
-    arms = [arm for arm in study.arms if all(_changes(run) for run in arm.runs)]
+    arms = [arm for arm in study.arms if all(discounts_of(run.data) is not None for run in arm.runs)]
     if not arms:
         raise NotDrawn("no arm has members with different discounts, or learns its discount")
     rows = len(study.environments)
@@ -47,31 +47,6 @@ def draw(page: Page) -> Figure:
 
 def discount_curve(run: StudyRun, epoch: int, epochs: int) -> Floats:
     """The mean discount of the target in each epoch. [epochs]"""
-    learned = _learned(run)
-    if learned is not None:
-        return returns_per_epoch(*learned, epoch, epochs)
-    history = [(line["step"], [member_of(values) for values in line["members"]]) for line in run.data.members]
-    selection = run.data.selection
-    place = np.searchsorted([step for step, _ in history], selection.step, side="right") - 1
-    gamma = float(run.config["settings"]["gamma"])
-    chosen = [history[at][1][target].discount for at, target in zip(place, selection.target, strict=True)]
-    values = [gamma if discount is None else discount for discount in chosen]
-    return returns_per_epoch(selection.step, values, epoch, epochs)
-
-
-def _changes(run: StudyRun) -> bool:
-    """Whether the discount of the target can change during the run."""
-    members = [member_of(values) for line in run.data.members for values in line["members"]]
-    return _learned(run) is not None or (
-        len({member.discount for member in members}) > 1 and len(run.data.selection.step) > 0
-    )
-
-
-def _learned(run: StudyRun) -> tuple[Floats, Floats] | None:
-    """Steps and discounts of a run that logs its own discount."""
-    progress = run.data.progress
-    tags = [tag for tag in progress if tag.endswith("/discount")]
-    if not tags:
-        return None
-    known = np.isfinite(progress[tags[0]])
-    return progress["time/total_timesteps"][known], progress[tags[0]][known]
+    found = discounts_of(run.data)
+    assert found is not None, "only arms whose discount changes are drawn"
+    return returns_per_epoch(found.step, found.value, epoch, epochs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -26,6 +27,7 @@ NUMBERS: dict[str, Callable[[Hyperparameters], float]] = {
     "learning rate": lambda member: member.learning_rate,
     "MLP layers": lambda member: float(len(member.hidden)),
     "MLP neurons": lambda member: float(sum(member.hidden)),
+    "discount": lambda member: math.nan if member.discount is None else member.discount,
     "CNN layers": lambda member: float(len(member.convolutions)),
     "CNN channels": lambda member: float(sum(layer.channels for layer in member.convolutions)),
 }

@@ -17,6 +17,7 @@ from adaqn.analysis.style import BLACK, Colour, Look
 
 Chart = figure
 NEUTRAL = "#888888"  # legible on light and on dark
+DARKEST = 0.13  # luminance of a curve: a contrast of more than 3 to the dark page, and of more than 5 to the light one
 MOST_POINTS = 3000  # of one scatter or curve
 LONGEST_NAME = 40
 
@@ -115,8 +116,19 @@ def table_of(**columns: Any) -> ColumnDataSource:
 
 
 def colour(value: Colour) -> str:
-    """A colour for the page; black would vanish on a dark one."""
-    return NEUTRAL if tuple(value) == BLACK else to_hex(value)
+    """A colour for the page; on a dark one, black would vanish, and a very dark colour nearly so."""
+    if tuple(value) == BLACK:
+        return NEUTRAL
+    shade = np.asarray(value[:3], np.float64)
+    while luminance(shade) < DARKEST:
+        shade = 0.95 * shade + 0.05
+    return to_hex(tuple(shade))
+
+
+def luminance(value: np.ndarray) -> float:
+    """The relative luminance of an sRGB colour, from 0 for black to 1 for white (WCAG)."""
+    linear = np.where(value <= 0.04045, value / 12.92, ((value + 0.055) / 1.055) ** 2.4)
+    return float(linear @ (0.2126, 0.7152, 0.0722))
 
 
 def dashes(look: Look) -> Any:

@@ -51,6 +51,8 @@ def _curve(step: np.ndarray, values: np.ndarray, unit: str) -> Chart:
     some = thin(len(step))
     source = table_of(step=step[some], value=values[some])
     line = chart.line("step", "value", color=colour(OKABE_ITO[0]), line_width=2, source=source)
+    if len(step) == 1:
+        chart.scatter("step", "value", color=colour(OKABE_ITO[0]), size=7, source=source)
     hover(chart, [line], {"step": "@step{0,0}", unit: "@value{0,0.0}"}, mode="vline")
     return chart
 

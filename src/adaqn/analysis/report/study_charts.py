@@ -23,8 +23,10 @@ from adaqn.analysis.report.charts import (
 )
 from adaqn.analysis.resampling import interval
 from adaqn.analysis.scores import Series, StudyScores
+from adaqn.analysis.selected_values import value_distributions
 from adaqn.analysis.selections import distribution, labels_of
 from adaqn.analysis.study import Arm
+from adaqn.analysis.style import member_colours
 
 
 def curves_chart(page: Page, scores: StudyScores) -> Chart:
@@ -57,28 +59,41 @@ def shares_charts(page: Page, arm: Arm, environment: str) -> tuple[Chart, Chart]
     """Which members were target, and which acted, over time and over all seeds."""
     found = distribution(arm.on(environment), bins_for(page.scores.study.epochs(arm)))
     labels, colours = labels_of(arm), [colour(one) for one in colours_of(page, arm)]
+    names = [f"{member}: {label}" for member, label in enumerate(labels)]
     return (
-        _stacked(found.edges, found.target, labels, colours, "share of target updates"),
-        _stacked(found.edges, found.behaviour, labels, colours, "share of acting"),
+        _stacked(found.edges, found.target, names, colours, "share of target updates", "member"),
+        _stacked(found.edges, found.behaviour, names, colours, "share of acting", "member"),
     )
 
 
-def _stacked(edges: Floats, shares: Floats, labels: Sequence[str], colours: Sequence[str], what: str) -> Chart:
+def values_charts(page: Page, arm: Arm, environment: str) -> dict[str, Chart]:
+    """For each hyperparameter that varies in a space: which values the target member had, over time and all seeds."""
+    found = value_distributions(arm.on(environment), bins_for(page.scores.study.epochs(arm)))
+    charts = {}
+    for name, (edges, values, shares) in found.items():
+        colours = [colour(one) for one in member_colours(len(values))]
+        charts[name] = _stacked(edges, shares, values, colours, "share of target updates", name)
+    return charts
+
+
+def _stacked(
+    edges: Floats, shares: Floats, labels: Sequence[str], colours: Sequence[str], what: str, kind: str
+) -> Chart:
     chart = new_chart("environment steps", what, height=220, y_range=(0.0, 1.0))
     step_axis(chart)
     bottom = np.zeros(len(shares))
     entries = []
-    for member, (label, ink) in enumerate(zip(labels, colours, strict=True)):
-        top = bottom + shares[:, member]
+    for part, (label, ink) in enumerate(zip(labels, colours, strict=True)):
+        top = bottom + shares[:, part]
         bars = chart.quad(
             left="left", right="right", bottom="bottom", top="top", color=ink, line_color="white", line_width=0.3,
             source=table_of(
-                left=edges[:-1], right=edges[1:], bottom=bottom, top=top, share=100.0 * shares[:, member],
-                member=[f"{member}: {label}"] * len(top),
+                left=edges[:-1], right=edges[1:], bottom=bottom, top=top, share=100.0 * shares[:, part],
+                label=[label] * len(top),
             ),
         )  # fmt: skip
-        hover(chart, [bars], {"member": "@member", "steps": "@left{0,0} to @right{0,0}", what: "@share{0.0} %"})
-        entries.append((f"{member}: {label}", [bars]))
+        hover(chart, [bars], {kind: "@label", "steps": "@left{0,0} to @right{0,0}", what: "@share{0.0} %"})
+        entries.append((label, [bars]))
         bottom = top
     legend_below(chart, entries)
     return chart

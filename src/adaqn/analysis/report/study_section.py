@@ -13,8 +13,9 @@ from adaqn.analysis.report.several import runs_table
 from adaqn.analysis.report.sources import DAMAGE, StudySource
 from adaqn.analysis.report.study_tables import failures, ranks_table, summary_rows, summary_words
 from adaqn.analysis.scores import StudyScores
+from adaqn.analysis.selected_values import has_evolution
 from adaqn.analysis.selections import has_selections
-from adaqn.analysis.study import results_of
+from adaqn.analysis.study import Arm, results_of
 from adaqn.analysis.summary import summary_of
 
 MOST_SHARES = 40  # pairs of charts of the members
@@ -110,6 +111,21 @@ def _shares(page: Page, charts: Charts) -> Markup:
         pair = [charts.place(target, f"{label}: who was target, over all seeds"),
                 charts.place(behaviour, f"{label}: who acted, over all seeds")]  # fmt: skip
         choices.append(element("div", *pair, class_="choice", data_label=label))
+    evolving = sorted((arm for arm in study.arms if has_evolution(arm)), key=lambda arm: arm is not study.main)
+    for arm, name in [(arm, name) for arm in evolving for name in study.environments if arm.on(name)]:
+        if len(choices) >= MOST_SHARES:
+            break
+        label = f"{arm.label} in {name}"
+        choices.append(guarded(label, lambda arm=arm, name=name, label=label: _values(page, charts, arm, name, label)))
     if not choices:
-        return notice("No arm has several members that are the same in all runs and from start to end.")
+        return notice("No arm has several members and target updates.")
     return element("div", *choices, class_="choices", data_label="arm")
+
+
+def _values(page: Page, charts: Charts, arm: Arm, environment: str, label: str) -> Markup:
+    """The selected values of each hyperparameter, for an arm whose members change."""
+    found = study_charts.values_charts(page, arm, environment)
+    parts = [
+        charts.place(chart, f"{label}: {name} of the target member, over all seeds") for name, chart in found.items()
+    ]
+    return element("div", *parts, class_="choice", data_label=label)

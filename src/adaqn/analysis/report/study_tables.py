@@ -14,6 +14,7 @@ from adaqn.analysis.scores import StudyScores
 from adaqn.analysis.summary import Estimate, Row, StudySummary, rounded
 
 MOST_LOGS = 20
+ENOUGH_SEEDS = 10  # with fewer, bootstrap intervals cover the true value clearly less often than they say
 
 
 def summary_words(summary: StudySummary) -> Markup:
@@ -31,19 +32,33 @@ def summary_words(summary: StudySummary) -> Markup:
         open_ = [row.label for row, behind in others if behind.low <= 0.0 <= behind.high]
         for labels, what in ((above, "higher than that of"), (below, "lower than that of")):
             if labels:
-                sentences.append(f"Its AUC is {what} {_listed(labels)}: the 95% interval of the difference excludes 0.")
+                sentences.append(
+                    f"In these runs its AUC was {what} {_listed(labels)}: the 95% interval of the difference excludes "
+                    "0."
+                )
         if open_:
-            sentences.append(f"It cannot be told apart from {_listed(open_)}.")
-    fewest = min(row.runs for row in summary.rows)
-    sentences.append(
-        "The intervals are stratified bootstrap intervals over the seeds: they say nothing about other environments or "
-        f"settings, and they are not corrected for the number of comparisons. The smallest arm has {fewest} "
-        f"{'run' if fewest == 1 else 'runs'}"
-        + (", and with fewer than five the intervals are too narrow." if fewest < 5 else ".")
-    )
+            sentences.append(f"These runs do not tell it apart from {_listed(open_)}.")
+    sentences.append(_seeds_words(summary))
     if summary.chosen_on_reported_seeds:
         sentences.append("Grid and random search chose on the seeds that they are reported on, which flatters them.")
     return element("p", " ".join(sentences), class_="verdict")
+
+
+def _seeds_words(summary: StudySummary) -> str:
+    """How many seeds the intervals rest on, and so how much they can say."""
+    seeds = [max(1, row.runs // len(summary.environments)) for row in summary.rows]
+    fewest, most = min(seeds), max(seeds)
+    counts = f"{fewest} {'seed' if most == 1 else 'seeds'}" if fewest == most else f"{fewest} to {most} seeds"
+    words = f"This rests on {counts} per arm{' and environment' if len(summary.environments) > 1 else ''}"
+    if fewest < ENOUGH_SEEDS:
+        words += (
+            f", which is few: bootstrap intervals over fewer than {ENOUGH_SEEDS} seeds are too narrow, so take a "
+            "difference as an indication that more seeds may confirm or not"
+        )
+    return (
+        f"{words}. The intervals are stratified bootstrap intervals over the seeds: they say nothing about other "
+        "environments or settings, and they are not corrected for the number of comparisons."
+    )
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -77,7 +92,10 @@ def _row(row: Row) -> list[object]:
 
 
 def _estimate(value: Estimate | None) -> Cell:
-    return Cell("–", None) if value is None else Cell(str(value), value.value)
+    if value is None:
+        return Cell("–", None)
+    number, _, bounds = str(value).partition(" ")
+    return Cell(joined([f"{number} ", element("span", bounds, class_="interval")]), value.value)
 
 
 def ranks_table(scores: StudyScores) -> Markup:

@@ -1,0 +1,253 @@
+"""The defaults of AdaDQN and AdaSAC beside the defaults of Stable-Baselines3, at equal numbers of steps.
+
+    python -m benchmarks.defaults            # makes the next run that is missing; again until none is
+    python -m benchmarks.defaults --list     # what is missing, and about how many CPU-minutes it takes
+    python -m benchmarks.defaults --table    # writes the table of the runs that there are
+
+Every run is a process of its own on one core, and leaves one small file; a run whose file exists is not repeated. No
+setting is given to either side. The first environments were looked at when the default members were chosen, the
+others only check them. SB3 gets images as vectors ("MlpPolicy"), because its convolutions need 36 x 36 pixels.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import importlib
+import json
+import os
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, get_args
+
+import gymnasium as gym
+import numpy as np
+
+from benchmarks.isolation import ROOT, cores, pin, run_module
+from benchmarks.learning_curve import EpisodeLog
+
+Side = Literal["adaqn", "sb3"]
+SIDES: tuple[Side, ...] = get_args(Side)
+SEEDS = (0, 1, 2)
+RESULTS = ROOT / "benchmarks" / "results" / "defaults"
+EVALUATION_EPISODES = 20
+LAST = 0.1  # share of the steps at the end whose training episodes are averaged
+
+
+class Task(NamedTuple):
+    """An environment with its number of steps."""
+
+    environment: str
+    steps: int
+    continuous: bool
+    chosen_by: bool  # whether the default members were chosen by it
+    rates: dict[Side, float]  # rough steps per second of one core, for the estimate
+    module: str | None = None  # that registers it
+    wrapper: str | None = None  # module:Class
+
+
+_OF_DQN: dict[Side, float] = {"adaqn": 700.0, "sb3": 700.0}  # SB3 updates every fourth step
+_OF_SAC: dict[Side, float] = {"adaqn": 110.0, "sb3": 45.0}
+TASKS: dict[str, Task] = {
+    "mountain-car": Task("MountainCar-v0", 120_000, False, True, _OF_DQN),
+    "acrobot": Task("Acrobot-v1", 50_000, False, True, _OF_DQN),
+    "pendulum": Task("Pendulum-v1", 10_000, True, True, _OF_SAC),
+    "minigrid-empty": Task(
+        "MiniGrid-Empty-5x5-v0",
+        20_000,
+        False,
+        False,
+        {"adaqn": 100.0, "sb3": 600.0},
+        "minigrid",
+        "minigrid.wrappers:ImgObsWrapper",
+    ),
+    "flappy-bird": Task("FlappyBird-v0", 50_000, False, False, _OF_DQN, "flappy_bird_gymnasium"),
+    "hopper": Task("Hopper-v5", 30_000, True, False, _OF_SAC),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """One run, as it is written to its file."""
+
+    task: str
+    side: Side
+    seed: int
+    steps: int
+    episodes: tuple[tuple[int, float, int], ...]  # step, return and length of every training episode
+    evaluation: tuple[float, ...]  # returns of the final policy without exploration
+    cpu_seconds: float  # of the whole process
+
+    @property
+    def last(self) -> float:
+        """The mean return of the training episodes in the last tenth of the steps, or of the very last one."""
+        returns = [total for step, total, _ in self.episodes if step > (1.0 - LAST) * self.steps]
+        return float(np.mean(returns)) if returns else self.episodes[-1][1] if self.episodes else float("nan")
+
+
+class Run(NamedTuple):
+    """One entry of the schedule."""
+
+    task: str
+    side: Side
+    seed: int
+
+    def path(self, results: Path) -> Path:
+        """The file of this run."""
+        return results / f"{self.task}-{self.side}-{self.seed}.json"
+
+    @property
+    def cpu_minutes(self) -> float:
+        """A rough estimate of the time that it takes."""
+        task = TASKS[self.task]
+        return task.steps / task.rates[self.side] / 60.0
+
+
+def every_run(tasks: Sequence[str] = tuple(TASKS), seeds: Sequence[int] = SEEDS) -> list[Run]:
+    """All runs; each seed of all tasks before the next seed, so that a table can be looked at early."""
+    return [Run(task, side, seed) for seed in seeds for task in tasks for side in SIDES]
+
+
+def make_environment(task: Task) -> gym.Env[Any, Any]:
+    """A new environment of a task."""
+    if task.module is not None:
+        importlib.import_module(task.module)
+    env = gym.make(task.environment)
+    if task.wrapper is not None:
+        module, _, name = task.wrapper.partition(":")
+        env = getattr(importlib.import_module(module), name)(env)
+    return env
+
+
+def train(run: Run, steps: int) -> Outcome:
+    """Train one side with its defaults, and evaluate its final policy."""
+    task = TASKS[run.task]
+    log = EpisodeLog(make_environment(task))
+    learner = _adaqn(task, log, run.seed) if run.side == "adaqn" else _sb3(task, log, run.seed)
+    learner.learn(steps)
+    episodes = tuple((episode.step, episode.total, episode.length) for episode in log.finished)
+    evaluation = evaluated(lambda seen: learner.predict(seen, deterministic=True)[0], make_environment(task))
+    return Outcome(run.task, run.side, run.seed, steps, episodes, evaluation, round(time.process_time(), 1))
+
+
+def _adaqn(task: Task, env: gym.Env[Any, Any], seed: int) -> Any:
+    import adaqn
+
+    return (adaqn.AdaSAC if task.continuous else adaqn.AdaDQN)(env, seed=seed)
+
+
+def _sb3(task: Task, env: gym.Env[Any, Any], seed: int) -> Any:
+    import stable_baselines3  # pyright: ignore[reportMissingImports]
+    import torch  # pyright: ignore[reportMissingImports]
+
+    torch.set_num_threads(1)
+    make = stable_baselines3.SAC if task.continuous else stable_baselines3.DQN
+    return make("MlpPolicy", env, seed=seed, device="cpu")
+
+
+def evaluated(policy: Callable[[Any], Any], env: gym.Env[Any, Any]) -> tuple[float, ...]:
+    """The returns of a policy over episodes with fixed seeds."""
+    returns = []
+    for seed in range(EVALUATION_EPISODES):
+        observation, _ = env.reset(seed=10_000 + seed)
+        total, over = 0.0, False
+        while not over:
+            observation, reward, terminated, truncated, _ = env.step(policy(observation))
+            total += float(reward)
+            over = terminated or truncated
+        returns.append(total)
+    return tuple(returns)
+
+
+def write(path: Path, outcome: Outcome) -> None:
+    """Write a run atomically, because a run whose file exists is never repeated."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_suffix(".partial")
+    partial.write_text(json.dumps(dataclasses.asdict(outcome)) + "\n")
+    os.replace(partial, path)
+
+
+def read(path: Path) -> Outcome:
+    """Read a run that `write` wrote."""
+    values = json.loads(path.read_text())
+    episodes = tuple((int(step), float(total), int(length)) for step, total, length in values["episodes"])
+    return Outcome(**{**values, "episodes": episodes, "evaluation": tuple(map(float, values["evaluation"]))})
+
+
+def table(outcomes: Sequence[Outcome]) -> str:
+    """The runs as a table in Markdown: mean and every seed, of the final policies and of the last training episodes."""
+    lines = [
+        "| environment | steps | used to | side | final policy: mean (seeds) | last tenth of training: mean (seeds) "
+        "| CPU-minutes |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for name, task in TASKS.items():
+        for side in SIDES:
+            own = sorted((o for o in outcomes if (o.task, o.side) == (name, side)), key=lambda o: o.seed)
+            if not own:
+                continue
+            steps = "/".join(f"{n:,}" for n in sorted({o.steps for o in own}))
+            final, last = ([float(np.mean(o.evaluation)) for o in own], [o.last for o in own])
+            minutes = float(np.mean([o.cpu_seconds for o in own])) / 60.0
+            lines.append(
+                f"| {task.environment} | {steps} | {'choose' if task.chosen_by else 'check'} | {side} | "
+                f"{_with_seeds(final)} | {_with_seeds(last)} | {minutes:.1f} |"
+            )
+    return "\n".join(lines)
+
+
+def _with_seeds(values: Sequence[float]) -> str:
+    return f"{np.mean(values):.3g} ({', '.join(f'{value:.3g}' for value in values)})"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Make the next missing run, list what is missing, or write the table."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.defaults", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS))
+    parser.add_argument("--seeds", nargs="+", type=int, default=list(SEEDS))
+    parser.add_argument("--steps", type=int, help="of every run, for a trial of this script (default: the task's)")
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    parser.add_argument("--core", type=int, help="core to run on (default: the last one)")
+    parser.add_argument("--list", action="store_true", help="list the missing runs and estimate their CPU-minutes")
+    parser.add_argument("--table", action="store_true", help="write the table of the runs that there are")
+    parser.add_argument("--run", nargs=3, metavar=("TASK", "SIDE", "SEED"), help=argparse.SUPPRESS)
+    given = parser.parse_args(arguments)
+    if given.run is not None:
+        pin(given.core)
+        run = Run(given.run[0], given.run[1], int(given.run[2]))
+        write(run.path(given.results), train(run, given.steps))
+        return 0
+    runs = every_run(given.tasks, given.seeds)
+    missing = [run for run in runs if not run.path(given.results).exists()]
+    if given.table:
+        page = given.results / "table.md"
+        page.parent.mkdir(parents=True, exist_ok=True)
+        page.write_text(table([read(run.path(given.results)) for run in runs if run not in missing]) + "\n")
+        print(page.read_text(), end="")
+        return 0
+    if given.list or not missing:
+        for run in missing:
+            print(f"{run.task} {run.side} seed {run.seed}: about {run.cpu_minutes:.0f} CPU-minutes")
+        total = sum(run.cpu_minutes for run in missing)
+        print(f"{len(missing)} of {len(runs)} runs are missing: about {total:.0f} CPU-minutes")
+        return 0
+    run = missing[0]
+    steps = given.steps or TASKS[run.task].steps
+    core = cores()[-1] if given.core is None else given.core
+    began = time.monotonic()
+    own = ["--run", run.task, run.side, str(run.seed), "--steps", str(steps), "--core", str(core)]
+    run_module("benchmarks.defaults", [*own, "--results", str(given.results.resolve())])
+    outcome = read(run.path(given.results))
+    print(
+        f"{run.task} {run.side} seed {run.seed}, {steps:,} steps: final policy {np.mean(outcome.evaluation):.3g}, last "
+        f"tenth of training {outcome.last:.3g}; {outcome.cpu_seconds / 60:.1f} CPU-minutes, "
+        f"{(time.monotonic() - began) / 60:.1f} minutes; {len(missing) - 1} runs are missing"
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

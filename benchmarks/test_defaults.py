@@ -1,0 +1,67 @@
+"""Tests of the comparison of defaults: its schedule, its arithmetic, and one tiny run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import gymnasium as gym
+import pytest
+
+from benchmarks import defaults
+from benchmarks.defaults import SIDES, TASKS, Outcome, Run, evaluated, every_run, main, read, table, train, write
+
+
+def outcome(side: defaults.Side = "adaqn", seed: int = 0, final: tuple[float, ...] = (1.0, 3.0)) -> Outcome:
+    episodes = ((50, -9.0, 50), (90, 7.0, 40), (91, 1.0, 1), (99, 2.0, 8))
+    return Outcome("acrobot", side, seed, 100, episodes, final, 90.0)
+
+
+def test_every_environment_is_run_by_both_sides_with_each_seed() -> None:
+    runs = every_run()
+    assert len(set(runs)) == len(runs) == len(TASKS) * len(SIDES) * 3
+    assert runs[:2] == [Run("mountain-car", "adaqn", 0), Run("mountain-car", "sb3", 0)]
+    assert {run.seed for run in runs[: 2 * len(TASKS)]} == {0}
+    assert [name for name, task in TASKS.items() if task.chosen_by] == ["mountain-car", "acrobot", "pendulum"]
+
+
+def test_the_last_tenth_of_the_steps_is_averaged() -> None:
+    assert outcome().last == 1.5  # the episodes that ended after step 90
+    early = Outcome("acrobot", "sb3", 0, 1000, ((50, -9.0, 50), (60, 4.0, 10)), (0.0,), 1.0)
+    assert early.last == 4.0  # none ended in the last tenth
+
+
+def test_the_table_has_the_mean_and_every_seed() -> None:
+    text = table([outcome(seed=1, final=(5.0, 7.0)), outcome(), outcome("sb3", final=(-4.0,))])
+    assert text.splitlines()[2:] == [
+        "| Acrobot-v1 | 100 | choose | adaqn | 4 (2, 6) | 1.5 (1.5, 1.5) | 1.5 |",
+        "| Acrobot-v1 | 100 | choose | sb3 | -4 (-4) | 1.5 (1.5) | 1.5 |",
+    ]
+
+
+def test_a_run_is_read_as_it_was_written_and_not_repeated(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = Run("acrobot", "adaqn", 0).path(tmp_path)
+    write(path, outcome())
+    assert read(path) == outcome()
+    assert [file.name for file in tmp_path.iterdir()] == ["acrobot-adaqn-0.json"]
+    main(["--list", "--tasks", "acrobot", "--seeds", "0", "--results", str(tmp_path)])
+    assert capsys.readouterr().out.splitlines() == [
+        "acrobot sb3 seed 0: about 1 CPU-minutes",
+        "1 of 2 runs are missing: about 1 CPU-minutes",
+    ]
+    main(["--table", "--tasks", "acrobot", "--seeds", "0", "--results", str(tmp_path)])
+    assert "| adaqn | 2 (2) |" in (tmp_path / "table.md").read_text()
+
+
+def test_a_policy_is_evaluated_with_the_same_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(defaults, "EVALUATION_EPISODES", 3)
+    first, again = (evaluated(lambda seen: int(seen[2] > 0), gym.make("CartPole-v1")) for _ in range(2))
+    assert first == again
+    assert len(set(first)) > 1 and min(first) >= 8.0
+
+
+def test_a_tiny_run_with_the_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(defaults, "EVALUATION_EPISODES", 1)
+    made = train(Run("mountain-car", "adaqn", 0), 1001)  # one update
+    assert made.episodes == tuple((step, -200.0, 200) for step in range(200, 1001, 200))
+    assert made.evaluation == (-200.0,)
+    assert made.cpu_seconds > 0.0
