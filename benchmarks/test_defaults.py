@@ -59,6 +59,7 @@ def test_a_policy_is_evaluated_with_the_same_seeds(monkeypatch: pytest.MonkeyPat
     assert len(set(first)) > 1 and min(first) >= 8.0
 
 
+@pytest.mark.thorough
 def test_a_tiny_run_with_the_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(defaults, "EVALUATION_EPISODES", 1)
     made = train(Run("mountain-car", "adaqn", 0), 1001)  # one update

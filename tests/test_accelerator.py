@@ -125,6 +125,7 @@ class Pictures(gymnasium.Env[np.ndarray, np.int64]):
         return self._observation(), reward, self._steps == 10, False, {}
 
 
+@pytest.mark.thorough
 def test_a_run_of_images_is_that_of_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     members = [IMAGES, Hyperparameters(convolutions=IMAGES.convolutions, hidden=(6,), learning_rate=1e-2)]
     settings: dict[str, Any] = {"learning_starts": 20, "target_update_interval": 20, "batch_size": 8, "seed": 3}

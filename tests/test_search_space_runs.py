@@ -119,6 +119,7 @@ def combinations() -> list[Hyperparameters]:
     return [SMALL.sample(rng) for _ in range(100)]
 
 
+@pytest.mark.thorough
 def test_half_a_dozen_combinations_train() -> None:
     assert_handled(tuple(combinations()[:6]))
 

@@ -82,6 +82,7 @@ def test_a_member_of_a_space_starts_one_program_and_three_serve_all() -> None:
     assert given <= 2 * 3 + 4
 
 
+@pytest.mark.thorough
 def test_sac_starts_one_program() -> None:
     model = AdaSAC("Pendulum-v1", grid(hidden=[(4,), (6,)]), actor_hidden="4", selection_interval=10_000, **SETTINGS)
     started, given = per_round(model.trainer, 10)

@@ -89,6 +89,7 @@ def test_stretched_schedules_are_repeated_by_the_configuration(finished: Path, w
     assert exact_contents(again) == exact_contents(finished)
 
 
+@pytest.mark.thorough
 def test_several_environments_that_step_beyond_the_end(tmp_path: Path) -> None:
     extended, whole = tmp_path / "run", tmp_path / "whole"
     assert main(arguments(extended, 301, **{"n-envs": "3"})) == 0

@@ -117,6 +117,7 @@ def test_the_kinds_of_layers_that_make_no_difference_share_an_architecture() -> 
     assert len({Hyperparameters(normalization=n).architecture for n in ("none", "layer")}) == 2
 
 
+@pytest.mark.thorough
 def test_members_with_all_kinds_of_layers_learn_in_one_ensemble() -> None:
     plain = Hyperparameters(hidden=(4,), learning_rate=0.1, optimizer="sgd", activation="tanh")
     members = [plain, plain.replace(normalization="layer"), plain.replace(block="residual"), plain]

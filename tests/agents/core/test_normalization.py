@@ -161,6 +161,7 @@ def observations_of(agent: Model, count: int) -> np.ndarray:
     return np.random.default_rng(0).uniform(-3.0, 3.0, (count, *agent.observation_space.shape)).astype(np.float32)
 
 
+@pytest.mark.thorough
 def test_saved_and_exported_agents_predict_as_before(tmp_path: Path) -> None:
     agent = AdaDQN("CartPole-v1", [Hyperparameters(hidden=(8,)), Hyperparameters(hidden=(6,))], **SMALL).learn(60)
     moments = agent.trainer.state.moments

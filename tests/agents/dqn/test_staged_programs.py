@@ -73,12 +73,12 @@ def lived(
     ("members", "observations", "n_envs", "settings"),
     [
         (VECTORS, BOX, 1, {"selection": "lowest"}),
-        (VECTORS, BOX, 3, {"selection": "random"}),
+        pytest.param(VECTORS, BOX, 3, {"selection": "random"}, marks=pytest.mark.thorough),
         (VECTORS[:1], BOX, 1, {"selection": "lowest"}),
-        (IMAGES, IMAGE_BOX, 2, {"selection": "highest"}),
-        (VECTORS, BOX, 1, {"selection": "lowest", "double_q": True}),
+        pytest.param(IMAGES, IMAGE_BOX, 2, {"selection": "highest"}, marks=pytest.mark.thorough),
+        pytest.param(VECTORS, BOX, 1, {"selection": "lowest", "double_q": True}, marks=pytest.mark.thorough),
         (VECTORS, BOX, 3, {"selection": "softmax", "selection_temperature": 0.5}),
-        (VECTORS, BOX, 1, {"selection": "inverse_loss", "double_q": True}),
+        pytest.param(VECTORS, BOX, 1, {"selection": "inverse_loss", "double_q": True}, marks=pytest.mark.thorough),
     ],
 )
 def test_one_by_one_is_what_all_at_once_is(

@@ -118,6 +118,7 @@ def test_a_run_that_was_interrupted_in_the_middle_of_what_is_due_goes_on_to_the_
     assert arrays(resumed) == arrays(whole)
 
 
+@pytest.mark.thorough
 def test_some_of_these_interruptions_leave_updates_undone() -> None:
     run = trainer(n_envs=8, gradient_steps=12)  # 96 updates are due, in three calls
     interrupted_after(run, 1)

@@ -29,6 +29,7 @@ def updated(agent: MetaGradientAgent, state: State, batch: Batch[np.ndarray]) ->
     return agent.update(state, Operation.UPDATE, batch, CLOCK, np.random.default_rng(0))[0]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("first", [0.6, 0.99])
 def test_it_moves_to_the_discount_with_which_the_outer_loss_is_smallest(first: float) -> None:
     # Two states: reward 0 in the first, then 1 in the second, and the end. The value of the first is the discount, so
@@ -59,6 +60,7 @@ def test_the_network_learns_from_the_first_half_and_the_discount_from_the_second
     assert np.abs(different - weights).max() > 1e-4
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("images", [False, True], ids=["vectors", "images"])
 def test_the_policy_is_the_network_conditioned_on_the_learned_discount(images: bool) -> None:
     shape = (6, 6, 2) if images else (3,)
@@ -99,6 +101,7 @@ def test_a_discount_that_has_no_logit_is_refused(given: dict[str, Any]) -> None:
         agent_of(SMALL.replace(**given))
 
 
+@pytest.mark.thorough
 def test_a_wide_network_of_few_inputs_is_loaded_though_the_embedding_has_most_of_its_weights(tmp_path: Path) -> None:
     model = adaqn.MetaGradientDQN("CartPole-v1", policy_kwargs={"net_arch": [30_000]}, seed=0)
     arrays, meta = model.trainer.agent.to_arrays(model.trainer.state)

@@ -69,6 +69,7 @@ def replaced(agent: SACAgent, run: State, seed: int = 0) -> tuple[State, Generat
     return run, event
 
 
+@pytest.mark.thorough
 def test_a_child_has_its_parents_loss_weights_and_polyak_target() -> None:
     agent = agent_of()
     child = ADAM.replace(hidden=(5,), discount=0.75)

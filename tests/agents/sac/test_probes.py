@@ -79,6 +79,7 @@ def test_both_critics_learn_the_exact_values(name: str) -> None:
         np.testing.assert_allclose(action, [[0.5]], atol=0.05)
 
 
+@pytest.mark.thorough
 def test_returns_over_three_steps_in_three_environments_have_the_same_values() -> None:
     agent, run = learned("DelayedReward", n_envs=3, n_steps=3)
     expected = probe("DelayedReward").probe_table(GAMMA)[1]

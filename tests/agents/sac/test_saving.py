@@ -46,6 +46,7 @@ def lived(agent: SACAgent, run: State, rng: np.random.Generator, rounds: int) ->
     return run, seen
 
 
+@pytest.mark.thorough
 def test_a_mixed_ensemble_goes_on_to_the_bit() -> None:
     agent = agent_of(MIXED)
     run, _ = lived(agent, agent.init(1), np.random.default_rng(0), rounds=9)
