@@ -6,7 +6,9 @@ import hashlib
 import os
 import subprocess
 import sys
+import threading
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -56,6 +58,24 @@ def test_a_cache_that_cannot_be_written_is_told_once(tmp_path: Path) -> None:
         warnings.simplefilter("error")
         cache.put("key", b"program")
     assert cache.get("key") is None
+
+
+def test_threads_may_store_the_same_program_at_the_same_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache, written, write = CheckedCache(tmp_path), threading.Barrier(2, timeout=10), Path.write_bytes
+
+    def write_and_wait(self: Path, data: bytes) -> int:
+        number = write(self, data)
+        written.wait()  # neither has renamed its file yet
+        return number
+
+    monkeypatch.setattr(Path, "write_bytes", write_and_wait)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with ThreadPoolExecutor(2) as pool:
+            for stored in [pool.submit(cache.put, "key", b"program") for _ in range(2)]:
+                stored.result()
+    assert cache.get("key") == b"program"
+    assert [file.name for file in tmp_path.iterdir()] == ["key-cache"]
 
 
 def test_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import threading
 import warnings
 from pathlib import Path
 
@@ -38,7 +39,8 @@ class CheckedCache(CacheInterface):
         if not self._writable:
             return
         file = self._file(key)
-        beside = file.with_name(f".{file.name}.{os.getpid()}.tmp")
+        # Members that differ only in their optimizer share a program, which threads may compile at the same time.
+        beside = file.with_name(f".{file.name}.{os.getpid()}.{threading.get_ident()}.tmp")
         try:
             try:
                 beside.write_bytes(hashlib.sha256(value).digest() + value)
