@@ -1,3 +1,4 @@
+import dataclasses
 import json
 import math
 import re
@@ -238,3 +239,12 @@ def test_a_single_row_of_progress_is_a_point(run: Path) -> None:
     drawn: list[Any] = chart.renderers
     assert [type(renderer.glyph).__name__ for renderer in drawn] == ["Line", "Scatter"]
     assert drawn[1].data_source.data["value"].tolist() == [500.0]
+
+
+def test_a_finished_run_without_recorded_target_updates_does_not_promise_any(run: Path) -> None:
+    finished = read_run(run)
+    empty = finished.selection._replace(step=finished.selection.step[:0])
+    short = dataclasses.replace(finished, selection=empty)
+    assert verdict(short, ["a", "b"]) == ["The run has 2 members, and no target update was recorded, as it is short."]
+    begun = dataclasses.replace(short, summary=None)
+    assert verdict(begun, ["a", "b"]) == ["The run has 2 members, and no target update has been made yet."]

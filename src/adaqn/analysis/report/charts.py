@@ -67,6 +67,7 @@ def new_chart(x_label: str, y_label: str, height: int = 320, **options: Any) -> 
         **options,
     )
     chart.toolbar.logo = None
+    chart.toolbar.autohide = True  # shown at the pointer, and not in print
     chart.xgrid.visible = False
     chart.ygrid.grid_line_alpha = 0.35
     for axis in chart.axis:

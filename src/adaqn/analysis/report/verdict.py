@@ -23,7 +23,8 @@ def verdict(run: RunData, labels: Sequence[str]) -> list[str]:
     if len(labels) < 2:
         return ["This run trains a single set of hyperparameters, so there was no target to choose."]
     if not len(run.selection.step):
-        return [f"The run has {len(labels)} members, and no target update has been made yet."]
+        state = "has been made yet" if run.summary is None else "was recorded, as it is short"
+        return [f"The run has {len(labels)} members, and no target update {state}."]
     rule = (run.config.get("settings") or {}).get("selection", "lowest")
     sentences = [*_winner(run, labels), *_margin(run, labels), *_returns(run, labels)]
     if rule != "lowest":
