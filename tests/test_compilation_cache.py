@@ -118,3 +118,21 @@ def test_a_run_with_a_damaged_cache_is_the_same_and_mends_it(tmp_path: Path) -> 
         for index, path in enumerate(entries):
             DAMAGES[index % len(DAMAGES)](path)
     assert contents[0] == contents[1]
+
+
+def test_programs_for_other_numbers_of_threads_are_kept_apart(tmp_path: Path) -> None:
+    threads = "2"
+    cache = CheckedCache(tmp_path, lambda: f"-{threads}")
+    cache.put("key", b"two")
+    threads = "1"
+    assert cache.get("key") is None
+    cache.put("key", b"one")
+    threads = "2"
+    assert cache.get("key") == b"two"
+
+
+def test_the_number_of_threads_is_in_the_names_of_our_programs(tmp_path: Path) -> None:
+    environ = {**os.environ, "ADAQN_CACHE_DIR": str(tmp_path), "PJRT_NPROC": "3"}
+    program = "import jax; from adaqn.compilation import prepare_jax; prepare_jax(); jax.jit(lambda x: x + 1)(1.0)"
+    subprocess.run([sys.executable, "-c", program], env=environ, check=True)
+    assert list(tmp_path.glob("*-3-cache")) and not [f for f in tmp_path.glob("*-cache") if "-3-" not in f.name]

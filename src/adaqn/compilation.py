@@ -67,7 +67,9 @@ def _keep_programs() -> None:
     jax.config.update("jax_compilation_cache_dir", str(directory))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
-    use_checked_cache(directory)
+    # XLA divides the loops of a program among the threads that it is compiled for. With another number it runs up to
+    # four times slower, and JAX's keys do not distinguish them.
+    use_checked_cache(directory, lambda: f"-{thread_count()}")
 
 
 def _keep_freed_memory() -> None:

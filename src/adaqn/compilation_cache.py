@@ -10,6 +10,7 @@ import hashlib
 import os
 import threading
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 
 from jax._src import compilation_cache
@@ -19,10 +20,14 @@ _DIGEST = hashlib.sha256().digest_size
 
 
 class CheckedCache(CacheInterface):
-    """One file per program: the SHA-256 digest of the compiled program, then the program."""
+    """One file per program: the SHA-256 digest of the compiled program, then the program.
 
-    def __init__(self, directory: Path) -> None:
+    `label` is added to the names of files, for what programs are compiled for and JAX's keys leave out.
+    """
+
+    def __init__(self, directory: Path, label: Callable[[], str] = lambda: "") -> None:
         self._path = directory
+        self._label = label
         self._writable = True
 
     def get(self, key: str) -> bytes | None:  # type: ignore[override]  (the interface has no types)
@@ -52,7 +57,7 @@ class CheckedCache(CacheInterface):
             warn_of_no_cache(f"cannot write {self._path} ({error.strerror or error})")
 
     def _file(self, key: str) -> Path:
-        return self._path / f"{key}-cache"
+        return self._path / f"{key}{self._label()}-cache"
 
 
 def warn_of_no_cache(reason: str) -> None:
@@ -64,7 +69,7 @@ def warn_of_no_cache(reason: str) -> None:
     )
 
 
-def use_checked_cache(directory: Path) -> None:
+def use_checked_cache(directory: Path, label: Callable[[], str] = lambda: "") -> None:
     """Make JAX store compiled programs in a CheckedCache."""
     # JAX has no public way to set a custom cache. If this attribute disappears, JAX falls back to its own cache.
-    compilation_cache._cache = CheckedCache(directory)
+    compilation_cache._cache = CheckedCache(directory, label)

@@ -134,10 +134,10 @@ def update_critics(program: TD3Program, state: TD3State, batch: Batch[Array], dr
     value, unusable = critic_target(program.ensemble, state.target, state.selected, inputs, program.rule.mixture)
     # No member learns from a target that overflows; the next update uses another pair.
     sound = jnp.isfinite(l2(value)).all()
-    trained, losses = critic_step(program, state, batch, value)
-    learned = state._replace(ensemble=trained, record=state.record.follow(losses, program.settings.tau))
-    unlearned = state._replace(record=state.record.mark_diverged(unusable))
-    return choose_pair(program, either(sound, learned, unlearned), draws.selection, sound)
+    trained, losses = critic_step(program, state, batch, value, sound)
+    record = state.record
+    record = either(sound, record.follow(losses, program.settings.tau), record.mark_diverged(unusable))
+    return choose_pair(program, state._replace(ensemble=trained, record=record), draws.selection, sound)
 
 
 def update_actor(

@@ -21,6 +21,7 @@ from adaqn.hyperparameters import Architecture
 from adaqn.networks.activations import ACTIVATION_FUNCTIONS
 from adaqn.networks.convolution import convolve, output_size
 from adaqn.networks.layers import Layer, Shape, layer_norm, layers_of, with_arrays
+from adaqn.networks.product import product
 
 
 @dataclass(frozen=True)
@@ -120,7 +121,7 @@ class Network:
                     x = convolve(x, kernel, layer.stride, self.architecture.padding) + bias[None, None, None, :]
                 case "dense":
                     kernel, bias = next(arrays), next(arrays)
-                    x = x @ kernel + bias[None, :]
+                    x = product(x, kernel) + bias[None, :]
                 case "layer_norm":
                     x = layer_norm(x, next(arrays), next(arrays))
                 case "residual":

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 # Increased whenever the compiled programs change so that the last bits of a run differ.
-ARITHMETIC = 3
+ARITHMETIC = 4
 
 
 class Checkpointer(Observer["Trainer"]):

@@ -62,9 +62,12 @@ class Program(NamedTuple, Generic[SettingsT]):
 
 
 def critic_step(
-    program: Program[SettingsT], state: ActorCriticState, batch: Batch[Array], next_value: Array
+    program: Program[SettingsT], state: ActorCriticState, batch: Batch[Array], next_value: Array, taken: Array
 ) -> tuple[EnsembleState, Array]:
-    """One gradient step of every critic towards the target with V(s') [B] (lines 8 to 10); L2 errors before it. [K]"""
+    """One gradient step of every critic towards the target with V(s') [B] (lines 8 to 10); L2 errors before it. [K]
+
+    Where `taken` [] is False, no critic changes.
+    """
 
     def target_with(discount: Array) -> Array:
         return bellman_target(next_value, batch, discount)
@@ -74,6 +77,7 @@ def critic_step(
         critic_inputs(batch.observation, batch.action),
         jax.vmap(target_with)(state.discount),
         lambda q: q[:, 0],
+        taken,
     )
     # Members may train with different losses and discounts; they are compared by the L2 error with γ̄.
     return trained, l2(predictions - target_with(state.gamma)[None, :]).mean(axis=1)

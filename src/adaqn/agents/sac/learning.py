@@ -89,14 +89,14 @@ def update_critics(program: SACProgram, state: SACState, batch: Batch[Array], dr
     # No member learns from a target that overflows; the next update uses another pair.
     sound = jnp.isfinite(l2(soft_value)).all()
 
-    trained, losses = critic_step(program, state, batch, soft_value)
+    trained, losses = critic_step(program, state, batch, soft_value, sound)
+    record, target = state.record, polyak(state.target, ensemble.parameters(trained), settings.tau)
     learned = state._replace(
         ensemble=trained,
-        target=polyak(state.target, ensemble.parameters(trained), settings.tau),
-        record=state.record.follow(losses, settings.tau),
+        target=either(sound, target, state.target),
+        record=either(sound, record.follow(losses, settings.tau), record.mark_diverged(unusable)),
     )
-    unlearned = state._replace(record=state.record.mark_diverged(unusable))
-    return choose_pair(program, either(sound, learned, unlearned), draws.selection, sound)
+    return choose_pair(program, learned, draws.selection, sound)
 
 
 def update_actor(
