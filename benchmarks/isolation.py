@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -52,17 +53,40 @@ def run_module(
 
     The module itself chooses its core.
     """
+    with tempfile.TemporaryDirectory() as elsewhere:  # MuJoCo writes a log file to the working directory
+        return subprocess.run(
+            [sys.executable, "-m", module, *arguments],
+            cwd=elsewhere,
+            env=_environment(environ or {}, placement),
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+        )
+
+
+@contextlib.contextmanager
+def running_module(
+    module: str, arguments: Sequence[str], environ: Mapping[str, str], placement: Placement
+) -> Iterator[subprocess.Popen[str]]:
+    """`python -m module` with pipes to its standard input and output; it must end when its input does."""
+    with (
+        tempfile.TemporaryDirectory() as elsewhere,
+        subprocess.Popen(
+            [sys.executable, "-m", module, *arguments],
+            cwd=elsewhere,
+            env=_environment(environ, placement),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as process,
+    ):
+        yield process
+
+
+def _environment(environ: Mapping[str, str], placement: Placement) -> dict[str, str]:
     # JAX's own cache would make every start warm.
     inherited = {name: value for name, value in os.environ.items() if name != "JAX_COMPILATION_CACHE_DIR"}
     threads = ONE_THREAD if placement == "pinned" else _NO_DEVICES
     # The sources beside these benchmarks, whatever is installed.
     found = {"PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "src")))}
-    with tempfile.TemporaryDirectory() as elsewhere:  # MuJoCo writes a log file to the working directory
-        return subprocess.run(
-            [sys.executable, "-m", module, *arguments],
-            cwd=elsewhere,
-            env={**inherited, **threads, **found, **(environ or {})},
-            stdout=subprocess.PIPE,
-            text=True,
-            check=True,
-        )
+    return {**inherited, **threads, **found, **environ}

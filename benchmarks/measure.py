@@ -1,4 +1,7 @@
-"""One measurement of `throughput`, in a separate process: prints a JSON object as its last line."""
+"""The measurements of `throughput` in a separate process: prints a JSON object as its last line.
+
+For rates it prints one after the warm-up and after every turn, and waits for a line of input before each turn.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,12 @@ import json
 import resource
 import sys
 import time
+from collections.abc import Callable
 from typing import Literal, get_args
 
-from benchmarks.contenders import MODULES, Contender, DQNSettings, algorithm, build
+from benchmarks.contenders import GENERATION, MODULES, Contender, DQNSettings, algorithm, build
 from benchmarks.isolation import pin
-from benchmarks.stopwatch import Moment, Stopwatch
+from benchmarks.stopwatch import Moment, Stopwatch, Turns
 from benchmarks.tasks import TASKS, Task
 
 Quantity = Literal["rate", "latency", "environment"]
@@ -39,14 +43,17 @@ class Latency:
     first_update_seconds: float  # from the call of learn() to the end of the first update
 
 
-def measure_rate(task: Task, contender: Contender, warmup: int, steps: int, one_thread: bool) -> Rate:
-    """Steps per second over `steps` steps, after `warmup` steps during which learning starts."""
+def measure_rates(task: Task, contender: Contender, one_thread: bool, wait: Callable[[Rate | None], None]) -> None:
+    """Speed in each round of `steps` steps, after `warmup` steps during which learning starts.
+
+    `wait` is called before every round with the speed in the last one, or None if there was none, and after the last.
+    """
     n = contender.n_envs  # environments step together
-    warmup, steps = -(-warmup // n) * n, -(-steps // n) * n
-    total = warmup + steps + n
-    watch = Stopwatch(warmup, warmup + steps)
+    steps = max(task.steps, GENERATION) if contender.space else task.steps  # as many generations in every round
+    warmup, steps = -(-task.warmup // n) * n, -(-steps // n) * n
+    total = warmup + steps * task.rounds + n
+    watch = Turns(warmup, steps, lambda turn: wait(turn and _rate(steps, *turn)))
     build(contender, lambda: watch.watch(task.make()), task.settings, total, 0, one_thread).learn(total)
-    return _rate(steps, watch.after(warmup), watch.after(warmup + steps))
 
 
 def measure_latency(task: Task, contender: Contender, one_thread: bool) -> Latency:
@@ -101,20 +108,31 @@ def main() -> None:
     parser.add_argument("--task", choices=TASKS, required=True)
     parser.add_argument("--contender")
     parser.add_argument("--core", type=int, help="stay on this core with one thread (default: free)")
-    parser.add_argument("--warmup", type=int, default=0)
-    parser.add_argument("--steps", type=int, default=0)
+    for name in ("--warmup", "--steps", "--rounds"):
+        parser.add_argument(name, type=int, default=0)
     given = parser.parse_args()
     one_thread = given.core is not None
     if one_thread:
         pin(given.core)
     task = TASKS[given.task]
     if given.quantity == "environment":
-        found: Rate | Latency = measure_environment(task, given.steps)
-    elif given.quantity == "rate":
-        found = measure_rate(task, task.contender(given.contender), given.warmup, given.steps, one_thread)
+        _print(measure_environment(task, given.steps))
+    elif given.quantity == "latency":
+        _print(measure_latency(task, task.contender(given.contender), one_thread))
     else:
-        found = measure_latency(task, task.contender(given.contender), one_thread)
-    print(json.dumps(dataclasses.asdict(found)))
+        task = dataclasses.replace(task, warmup=given.warmup, steps=given.steps, rounds=given.rounds)
+        measure_rates(task, task.contender(given.contender), one_thread, _take_turns)
+
+
+def _take_turns(found: Rate | None) -> None:
+    """Print a measurement and wait for a line of input; end without one."""
+    _print(found)
+    if not sys.stdin.readline():
+        sys.exit()
+
+
+def _print(found: Rate | Latency | None) -> None:
+    print(json.dumps({} if found is None else dataclasses.asdict(found)), flush=True)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import gymnasium as gym
@@ -57,4 +58,22 @@ class Stopwatch:
     def _note(self) -> None:
         if self.taken in self._awaited:
             self._reached[self.taken] = Moment.now()
+        self.taken += 1
+
+
+class Turns(Stopwatch):
+    """Divides the steps after a warm-up into turns of equal length, and waits before each of them.
+
+    `wait` is given the begin and the end of the turn that is over, or None when the warm-up is.
+    """
+
+    def __init__(self, warmup: int, steps: int, wait: Callable[[tuple[Moment, Moment] | None], None]) -> None:
+        super().__init__()
+        self._warmup, self._steps, self._wait = warmup, steps, wait
+        self._begin: Moment | None = None
+
+    def _note(self) -> None:
+        if self.taken >= self._warmup and (self.taken - self._warmup) % self._steps == 0:
+            self._wait(None if self._begin is None else (self._begin, Moment.now()))
+            self._begin = Moment.now()
         self.taken += 1

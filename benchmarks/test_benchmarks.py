@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import time
 from pathlib import Path
 
 import gymnasium as gym
@@ -19,7 +20,7 @@ from benchmarks import comparison, flops, metagradient, page, study_flops, summa
 from benchmarks.contenders import Contender, DQNSettings, algorithm
 from benchmarks.duels import DUELS, Duel
 from benchmarks.learning_curve import Curve, Episode, EpisodeLog, read_curve, write_curve
-from benchmarks.stopwatch import Moment, Stopwatch
+from benchmarks.stopwatch import Moment, Stopwatch, Turns
 from benchmarks.tasks import TASKS, Task
 
 
@@ -240,6 +241,24 @@ def test_a_stopwatch_counts_the_steps_of_all_its_environments() -> None:
         env.step(0)
     assert watch.taken == 3
     assert watch.after(2).wall > 0.0
+
+
+def test_turns_are_waited_for_and_timed_without_the_waiting() -> None:
+    turns: list[tuple[Moment, Moment] | None] = []
+
+    def wait(turn: tuple[Moment, Moment] | None) -> None:
+        turns.append(turn)
+        time.sleep(0.05)
+
+    with gym.make("CartPole-v1") as env:
+        Turns(2, 3, wait).watch(env)
+        env.reset(seed=0)
+        for taken in range(9):  # the ninth step is the first one after the second turn
+            assert len(turns) == (0 if taken < 3 else 1 if taken < 6 else 2)
+            env.step(taken % 2)
+    first, *rest = turns
+    assert first is None and len(rest) == 2
+    assert all(turn is not None and 0.0 < turn[1].wall - turn[0].wall < 0.05 for turn in rest)
 
 
 def test_a_process_that_waits_for_its_core_is_noticed() -> None:

@@ -1,6 +1,7 @@
 """Steps per second, time to the first update and peak memory on three tasks, compared with SB3 and SBX.
 
-Contenders take turns over several rounds, because a machine's speed drifts by more than they differ: ratios are taken
+A machine's speed drifts by more than contenders differ, sometimes within a minute. So all of them are started and
+warmed up, and then take turns of a few seconds over several rounds, in which only one of them runs: ratios are taken
 within a round, and the median over the rounds is reported. Each is measured free, as a user starts it, with all cores
 and the threads that its library chooses, and pinned to one core with one thread. This process imports none of the
 libraries, because a child inherits its parent's peak memory as a lower bound.
@@ -9,9 +10,11 @@ libraries, because a child inherits its parent's peak memory as a lower bound.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import importlib.util
 import json
+import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -19,11 +22,13 @@ from pathlib import Path
 from statistics import median
 
 from benchmarks.contenders import MODULES, Contender
-from benchmarks.isolation import PLACEMENTS, Placement, cores, run_module
+from benchmarks.isolation import PLACEMENTS, Placement, cores, run_module, running_module
 from benchmarks.machine import machine, versions
 from benchmarks.page import RESULTS, section_lines, write_page
 from benchmarks.summary import LatencyRounds, RateRounds, latency_rows, rate_table
 from benchmarks.tasks import TASKS, Task
+
+LATENCY_ROUNDS = 2
 
 
 def main() -> None:
@@ -74,26 +79,44 @@ class Bench:
         self, contenders: Sequence[Contender], placements: Sequence[Placement]
     ) -> tuple[dict[Placement, RateRounds], list[float]]:
         """Speed and memory of every contender in each placement, and of the environment alone, in each round."""
-        task = self.task
-        found: dict[Placement, RateRounds] = {p: {contender.name: [] for contender in contenders} for p in placements}
+        found: dict[Placement, RateRounds] = {}
         environment: list[float] = []
-        arguments = ["--warmup", str(task.warmup), "--steps", str(task.steps)]
-        for number in range(task.rounds):
-            alone = self._measure("pinned", "environment", "--steps", str(task.environment_steps))
+        for placement in placements:
+            alone = self._measure("pinned", "environment", "--steps", str(self.task.environment_steps))
             environment.append(alone["steps_per_second"])
-            for placement in placements:
-                for contender in contenders:
-                    self._say(f"round {number + 1} of {task.rounds}, {placement}: {contender.name}")
-                    one = self._measure(placement, "rate", "--contender", contender.name, *arguments, cache="rates")
-                    found[placement][contender.name].append(one)
+            found[placement] = self._in_turn(contenders, placement)
         return found, environment
+
+    def _in_turn(self, contenders: Sequence[Contender], placement: Placement) -> RateRounds:
+        """The measurements of all contenders in one placement."""
+        task = self.task
+        lengths = {"--warmup": task.warmup, "--steps": task.steps, "--rounds": task.rounds}
+        arguments = [str(word) for option in lengths.items() for word in option]
+        found: RateRounds = {contender.name: [] for contender in contenders}
+        with contextlib.ExitStack() as stack:
+            processes: dict[str, subprocess.Popen[str]] = {}
+            for contender in contenders:
+                self._say(f"{placement}, warming up {contender.name}")
+                given = self._arguments(placement, "rate", "--contender", contender.name, *arguments)
+                environ = {"ADAQN_CACHE_DIR": str(self.scratch / "rates")}
+                process = stack.enter_context(running_module("benchmarks.measure", given, environ, placement))
+                processes[contender.name] = process
+                _next_measurement(process)
+            for number in range(task.rounds):
+                self._say(f"{placement}, round {number + 1} of {task.rounds}")
+                for name, process in processes.items():
+                    assert process.stdin is not None
+                    process.stdin.write("\n")
+                    process.stdin.flush()
+                    found[name].append(_next_measurement(process))
+        return found
 
     def latencies(self, contenders: Sequence[Contender]) -> LatencyRounds:
         """Time to the first update with an empty compilation cache, and in the next process with a filled one."""
         found: LatencyRounds = {contender.name: ([], []) for contender in contenders}
-        for number in range(self.task.rounds):
+        for number in range(LATENCY_ROUNDS):
             for contender in contenders:
-                self._say(f"latency, round {number + 1} of {self.task.rounds}: {contender.name}")
+                self._say(f"latency, round {number + 1} of {LATENCY_ROUNDS}: {contender.name}")
                 for measured in found[contender.name]:  # cold, then warm
                     cache = f"{contender.name}-{number}"
                     measured.append(self._measure("free", "latency", "--contender", contender.name, cache=cache))
@@ -101,14 +124,24 @@ class Bench:
 
     def _measure(self, placement: Placement, quantity: str, *arguments: str, cache: str = "none") -> dict[str, float]:
         environ = {"ADAQN_CACHE_DIR": str(self.scratch / cache)}
-        common = ["--task", self.task.name]
-        if placement == "pinned":
-            common += ["--core", str(self.core)]
-        done = run_module("benchmarks.measure", [quantity, *common, *arguments], environ, placement)
+        done = run_module("benchmarks.measure", self._arguments(placement, quantity, *arguments), environ, placement)
         return json.loads(done.stdout.splitlines()[-1])
+
+    def _arguments(self, placement: Placement, quantity: str, *arguments: str) -> list[str]:
+        core = ["--core", str(self.core)] if placement == "pinned" else []
+        return [quantity, "--task", self.task.name, *core, *arguments]
 
     def _say(self, what: str) -> None:
         print(f"{self.task.name}, {what}", file=sys.stderr, flush=True)
+
+
+def _next_measurement(process: subprocess.Popen[str]) -> dict[str, float]:
+    """The next line of output that is a JSON object; libraries may print others."""
+    assert process.stdout is not None
+    for line in process.stdout:
+        if line.startswith("{"):
+            return json.loads(line)
+    raise RuntimeError(f"a measurement ended with status {process.wait()}; its errors are above")
 
 
 def _require_packages(contenders: Sequence[Contender]) -> None:
@@ -123,9 +156,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--task", nargs="+", choices=TASKS, default=list(TASKS), help="measure these (default all)")
     parser.add_argument("--only", nargs="+", choices=names, default=names, help="measure only these contenders")
     for option, field, what in (
-        ("--rounds", "rounds", "measurements per contender"),
+        ("--rounds", "rounds", "turns of every contender"),
         ("--warmup", "warmup", "steps before timing starts"),
-        ("--steps", "steps", "timed steps"),
+        ("--steps", "steps", "steps of a turn"),
     ):
         usual = ", ".join(f"{getattr(task, field)} for {task.name}" for task in TASKS.values())
         parser.add_argument(option, type=int, help=f"{what} (default {usual})")

@@ -131,6 +131,7 @@ def test_programs_for_other_numbers_of_threads_are_kept_apart(tmp_path: Path) ->
     assert cache.get("key") == b"two"
 
 
+@pytest.mark.thorough
 def test_the_number_of_threads_is_in_the_names_of_our_programs(tmp_path: Path) -> None:
     environ = {**os.environ, "ADAQN_CACHE_DIR": str(tmp_path), "PJRT_NPROC": "3"}
     program = "import jax; from adaqn.compilation import prepare_jax; prepare_jax(); jax.jit(lambda x: x + 1)(1.0)"
