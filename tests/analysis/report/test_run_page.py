@@ -90,7 +90,7 @@ def test_the_verdict_says_who_won_from_when_on_and_by_how_much(run: Path) -> Non
     no_steps, no_returns = np.zeros(0, np.int64), np.zeros(0)
     evaluations = Evaluations(no_steps, no_steps, no_steps, no_returns, no_steps)
     of_searl = verdict(dataclasses.replace(read_run(run), member_evaluations=evaluations), ["small", "large"])
-    assert of_searl[:-1] == sentences[:-1] and of_searl[-1].startswith("To win means to have been the elite")
+    assert of_searl[:2] == sentences[:2] and of_searl[-1].startswith("To win means to have been the elite")
 
 
 def test_the_verdict_tells_when_another_member_leads_at_the_end_and_what_a_random_rule_means(run: Path) -> None:
