@@ -112,7 +112,7 @@ def test_predict_is_within_the_box_and_deterministic_if_asked(trained: tuple[Ada
     np.testing.assert_allclose(actions, 2.0 * of_agent, atol=1e-6)
     single, _ = model.predict(observations[7], deterministic=True)
     assert single.shape == (1,)
-    np.testing.assert_allclose(single, actions[7], rtol=1e-5)
+    np.testing.assert_allclose(single, actions[7], rtol=1e-5, atol=1e-6)
     drawn, _ = model.predict(np.zeros((2000, 3), np.float32), deterministic=False)
     assert (np.abs(drawn) <= 2.0).all() and len(np.unique(drawn)) > 1900
     mode, _ = model.predict(np.zeros(3, np.float32), deterministic=True)

@@ -39,7 +39,7 @@ def test_members_of_a_group_have_the_gradients_of_each_one(batch: int) -> None:
 
 
 def test_a_gradient_can_be_differentiated_again() -> None:
-    x, kernel = np.asarray([[2.0, 3.0]], np.float32), np.asarray([[5.0], [7.0]], np.float32)
+    x, kernel = jnp.asarray([[2.0, 3.0]]), jnp.asarray([[5.0], [7.0]])
 
     # d/dx (x w)^2 = 2 (x w) w = 2 * 31 * (5, 7); their sum is 24 (x w), whose gradient is 24 w.
     def slopes(x: jax.Array) -> jax.Array:

@@ -21,7 +21,7 @@ from adaqn.analysis.report.resources import resource_charts
 from adaqn.analysis.report.verdict import verdict
 from adaqn.cli import main
 from adaqn.errors import UserError
-from adaqn.runs.reading import read_run
+from adaqn.runs.reading import Evaluations, read_run
 
 RUN = Path(__file__).parents[3] / "results" / "lunar-lander" / "adadqn" / "LunarLander-v3" / "0"
 SCRIPTS = re.compile(r"<script>.*?</script>", re.DOTALL)
@@ -86,6 +86,11 @@ def test_the_verdict_says_who_won_from_when_on_and_by_how_much(run: Path) -> Non
     assert sentences[2].endswith("a median cumulated loss of 1, against 1.5 of member 1 (large), 50% higher.")
     assert "member 0 (small) acted most: 0.000 over 2 episodes" in sentences[3]
     assert "does not mean" in sentences[-1] and "one seed" in sentences[-1]
+
+    no_steps, no_returns = np.zeros(0, np.int64), np.zeros(0)
+    evaluations = Evaluations(no_steps, no_steps, no_steps, no_returns, no_steps)
+    of_searl = verdict(dataclasses.replace(read_run(run), member_evaluations=evaluations), ["small", "large"])
+    assert of_searl[:2] == sentences[:2] and of_searl[-1].startswith("To win means to have been the elite")
 
 
 def test_the_verdict_tells_when_another_member_leads_at_the_end_and_what_a_random_rule_means(run: Path) -> None:

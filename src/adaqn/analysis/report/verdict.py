@@ -29,6 +29,12 @@ def verdict(run: RunData, labels: Sequence[str]) -> list[str]:
     sentences = [*_winner(run, labels), *_margin(run, labels), *_returns(run, labels)]
     if rule != "lowest":
         sentences.append(f"The target was chosen by the rule “{rule}”, so a large share is no sign of a small error.")
+    if run.member_evaluations is not None:
+        meaning = (
+            "To win means to have been the elite, the member with the highest return when a generation was evaluated; "
+            "this is one run with one seed."
+        )
+        return [*sentences, meaning]
     sentences.append(
         "To win means to have predicted the shared target with the smallest error. It does not mean that the policy of "
         "the member has the highest return, nor that it would be the best one on its own: all members learned from the "
