@@ -178,7 +178,7 @@ def test_of_many_that_begin_at_once_one_goes_through(tmp_path: Path) -> None:
 @pytest.mark.parametrize("force", [False, True])
 def test_a_second_training_is_refused_while_one_goes_on(force: bool, tmp_path: Path) -> None:
     run_dir, whole = tmp_path / "run", tmp_path / "whole"
-    command = [*TRAIN, "--steps", "3000", "--checkpoint-interval", "100", "--run-dir"]
+    command = [*TRAIN, "--steps", "15000", "--checkpoint-interval", "500", "--run-dir"]
     assert adaqn(*command, str(whole)).returncode == 0
     with subprocess.Popen([sys.executable, "-m", "adaqn.cli", *command, str(run_dir)]) as process:
         wait_for_rows(process, run_dir / "selection.csv", 3)

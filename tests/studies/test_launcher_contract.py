@@ -18,6 +18,9 @@ from adaqn.studies.study import RunKey, Study
 from adaqn.studies.work import BUSY, DONE, FAILED
 from tests.studies.tiny import finish, tiny
 
+# Ray's cluster and submitit fork, and another test of the same process may have started JAX.
+pytestmark = pytest.mark.filterwarnings(r"ignore:os\.fork\(\) was called:RuntimeWarning")
+
 # How each launcher is tried on this machine, and the package that it needs.
 LAUNCHED: dict[str, tuple[dict[str, Any], str | None]] = {
     "local": ({"jobs": 2}, None),
