@@ -5,8 +5,9 @@
     python -m benchmarks.defaults --table    # writes the table of the runs that there are
 
 Every run is a process of its own on one core, and leaves one small file; a run whose file exists is not repeated. No
-setting is given to either side. The first environments were looked at when the default members were chosen, the
-others only check them. SB3 gets images as vectors ("MlpPolicy"), because its convolutions need 36 x 36 pixels.
+setting is given to either side. The default members were chosen on the first environments, by a comparison with other
+sets of four (`CANDIDATES`) that is part of the runs; the other environments only check them. SB3 gets images as vectors
+("MlpPolicy"), because its convolutions need 36 x 36 pixels.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 import gymnasium as gym
 import numpy as np
@@ -27,8 +28,12 @@ import numpy as np
 from benchmarks.isolation import ROOT, cores, pin, run_module
 from benchmarks.learning_curve import EpisodeLog
 
-Side = Literal["adaqn", "sb3"]
-SIDES: tuple[Side, ...] = get_args(Side)
+SIDES = ("adaqn", "sb3")
+# Other sets of four members, as axes of a grid. The default is two widths with two learning rates each.
+CANDIDATES: dict[str, dict[str, Any]] = {
+    "rates": {"hidden": [(128, 128)], "learning_rate": [1e-4, 3e-4, 1e-3, 3e-3]},
+    "layer-norm": {"hidden": [(128, 128)], "learning_rate": [3e-4, 1e-3], "normalization": ["none", "layer"]},
+}
 SEEDS = (0, 1, 2)
 RESULTS = ROOT / "benchmarks" / "results" / "defaults"
 EVALUATION_EPISODES = 20
@@ -42,15 +47,15 @@ class Task(NamedTuple):
     steps: int
     continuous: bool
     chosen_by: bool  # whether the default members were chosen by it
-    rates: dict[Side, float]  # rough steps per second of one core, for the estimate
+    rates: dict[str, float]  # rough steps per second of one core, by side, for the estimate
     module: str | None = None  # that registers it
     wrapper: str | None = None  # module:Class
 
 
-_OF_DQN: dict[Side, float] = {"adaqn": 700.0, "sb3": 700.0}  # SB3 updates every fourth step
-_OF_SAC: dict[Side, float] = {"adaqn": 110.0, "sb3": 45.0}
+_OF_DQN: dict[str, float] = {"adaqn": 700.0, "sb3": 700.0}  # SB3 updates every fourth step
+_OF_SAC: dict[str, float] = {"adaqn": 110.0, "sb3": 45.0}
 TASKS: dict[str, Task] = {
-    "mountain-car": Task("MountainCar-v0", 120_000, False, True, _OF_DQN),
+    "mountain-car": Task("MountainCar-v0", 60_000, False, True, _OF_DQN),
     "acrobot": Task("Acrobot-v1", 50_000, False, True, _OF_DQN),
     "pendulum": Task("Pendulum-v1", 10_000, True, True, _OF_SAC),
     "minigrid-empty": Task(
@@ -63,7 +68,7 @@ TASKS: dict[str, Task] = {
         "minigrid.wrappers:ImgObsWrapper",
     ),
     "flappy-bird": Task("FlappyBird-v0", 50_000, False, False, _OF_DQN, "flappy_bird_gymnasium"),
-    "hopper": Task("Hopper-v5", 30_000, True, False, _OF_SAC),
+    "hopper": Task("Hopper-v5", 20_000, True, False, _OF_SAC),
 }
 
 
@@ -72,7 +77,7 @@ class Outcome:
     """One run, as it is written to its file."""
 
     task: str
-    side: Side
+    side: str  # one of SIDES, or a candidate
     seed: int
     steps: int
     episodes: tuple[tuple[int, float, int], ...]  # step, return and length of every training episode
@@ -90,7 +95,7 @@ class Run(NamedTuple):
     """One entry of the schedule."""
 
     task: str
-    side: Side
+    side: str
     seed: int
 
     def path(self, results: Path) -> Path:
@@ -101,12 +106,17 @@ class Run(NamedTuple):
     def cpu_minutes(self) -> float:
         """A rough estimate of the time that it takes."""
         task = TASKS[self.task]
-        return task.steps / task.rates[self.side] / 60.0
+        return task.steps / task.rates.get(self.side, task.rates["adaqn"]) / 60.0
 
 
 def every_run(tasks: Sequence[str] = tuple(TASKS), seeds: Sequence[int] = SEEDS) -> list[Run]:
     """All runs; each seed of all tasks before the next seed, so that a table can be looked at early."""
-    return [Run(task, side, seed) for seed in seeds for task in tasks for side in SIDES]
+    return [Run(task, side, seed) for seed in seeds for task in tasks for side in sides_of(TASKS[task])]
+
+
+def sides_of(task: Task) -> tuple[str, ...]:
+    """Both sides, and the other candidates where the default members are chosen."""
+    return (*SIDES, *CANDIDATES) if task.chosen_by else SIDES
 
 
 def make_environment(task: Task) -> gym.Env[Any, Any]:
@@ -121,20 +131,21 @@ def make_environment(task: Task) -> gym.Env[Any, Any]:
 
 
 def train(run: Run, steps: int) -> Outcome:
-    """Train one side with its defaults, and evaluate its final policy."""
+    """Train one side with its defaults, or a candidate, and evaluate its final policy."""
     task = TASKS[run.task]
     log = EpisodeLog(make_environment(task))
-    learner = _adaqn(task, log, run.seed) if run.side == "adaqn" else _sb3(task, log, run.seed)
+    learner = _sb3(task, log, run.seed) if run.side == "sb3" else _adaqn(task, log, run.seed, run.side)
     learner.learn(steps)
     episodes = tuple((episode.step, episode.total, episode.length) for episode in log.finished)
     evaluation = evaluated(lambda seen: learner.predict(seen, deterministic=True)[0], make_environment(task))
     return Outcome(run.task, run.side, run.seed, steps, episodes, evaluation, round(time.process_time(), 1))
 
 
-def _adaqn(task: Task, env: gym.Env[Any, Any], seed: int) -> Any:
+def _adaqn(task: Task, env: gym.Env[Any, Any], seed: int, side: str) -> Any:
     import adaqn
 
-    return (adaqn.AdaSAC if task.continuous else adaqn.AdaDQN)(env, seed=seed)
+    members = adaqn.grid(**CANDIDATES[side]) if side in CANDIDATES else None
+    return (adaqn.AdaSAC if task.continuous else adaqn.AdaDQN)(env, members, seed=seed)
 
 
 def _sb3(task: Task, env: gym.Env[Any, Any], seed: int) -> Any:
@@ -183,7 +194,7 @@ def table(outcomes: Sequence[Outcome]) -> str:
         "|---|---|---|---|---|---|---|",
     ]
     for name, task in TASKS.items():
-        for side in SIDES:
+        for side in sides_of(task):
             own = sorted((o for o in outcomes if (o.task, o.side) == (name, side)), key=lambda o: o.seed)
             if not own:
                 continue

@@ -7,21 +7,43 @@ from pathlib import Path
 import gymnasium as gym
 import pytest
 
+import adaqn
 from benchmarks import defaults
-from benchmarks.defaults import SIDES, TASKS, Outcome, Run, evaluated, every_run, main, read, table, train, write
+from benchmarks.defaults import (
+    CANDIDATES,
+    SIDES,
+    TASKS,
+    Outcome,
+    Run,
+    evaluated,
+    every_run,
+    main,
+    read,
+    table,
+    train,
+    write,
+)
 
 
-def outcome(side: defaults.Side = "adaqn", seed: int = 0, final: tuple[float, ...] = (1.0, 3.0)) -> Outcome:
+def outcome(side: str = "adaqn", seed: int = 0, final: tuple[float, ...] = (1.0, 3.0)) -> Outcome:
     episodes = ((50, -9.0, 50), (90, 7.0, 40), (91, 1.0, 1), (99, 2.0, 8))
     return Outcome("acrobot", side, seed, 100, episodes, final, 90.0)
 
 
 def test_every_environment_is_run_by_both_sides_with_each_seed() -> None:
     runs = every_run()
-    assert len(set(runs)) == len(runs) == len(TASKS) * len(SIDES) * 3
-    assert runs[:2] == [Run("mountain-car", "adaqn", 0), Run("mountain-car", "sb3", 0)]
-    assert {run.seed for run in runs[: 2 * len(TASKS)]} == {0}
-    assert [name for name, task in TASKS.items() if task.chosen_by] == ["mountain-car", "acrobot", "pendulum"]
+    chosen_by = [name for name, task in TASKS.items() if task.chosen_by]
+    assert chosen_by == ["mountain-car", "acrobot", "pendulum"]
+    each_seed = len(TASKS) * len(SIDES) + len(chosen_by) * len(CANDIDATES)
+    assert len(set(runs)) == len(runs) == 3 * each_seed
+    assert runs[:3] == [Run("mountain-car", side, 0) for side in ("adaqn", "sb3", "rates")]
+    assert {run.seed for run in runs[:each_seed]} == {0}
+    assert {run.side for run in runs if run.task not in chosen_by} == set(SIDES)
+
+
+@pytest.mark.parametrize("name", CANDIDATES)
+def test_every_candidate_is_a_set_of_four(name: str) -> None:
+    assert len(adaqn.grid(**CANDIDATES[name])) == 4
 
 
 def test_the_last_tenth_of_the_steps_is_averaged() -> None:
@@ -46,7 +68,9 @@ def test_a_run_is_read_as_it_was_written_and_not_repeated(tmp_path: Path, capsys
     main(["--list", "--tasks", "acrobot", "--seeds", "0", "--results", str(tmp_path)])
     assert capsys.readouterr().out.splitlines() == [
         "acrobot sb3 seed 0: about 1 CPU-minutes",
-        "1 of 2 runs are missing: about 1 CPU-minutes",
+        "acrobot rates seed 0: about 1 CPU-minutes",
+        "acrobot layer-norm seed 0: about 1 CPU-minutes",
+        "3 of 4 runs are missing: about 4 CPU-minutes",
     ]
     main(["--table", "--tasks", "acrobot", "--seeds", "0", "--results", str(tmp_path)])
     assert "| adaqn | 2 (2) |" in (tmp_path / "table.md").read_text()
