@@ -53,7 +53,8 @@ def test_the_last_tenth_of_the_steps_is_averaged() -> None:
 
 
 def test_the_table_has_the_mean_and_every_seed() -> None:
-    text = table([outcome(seed=1, final=(5.0, 7.0)), outcome(), outcome("sb3", final=(-4.0,))])
+    runs = [outcome(seed=1, final=(5.0, 7.0)), outcome(), outcome("sb3", final=(-4.0,)), outcome("rates")]
+    text = table(runs, {"acrobot": SIDES, "hopper": SIDES})
     assert text.splitlines()[2:] == [
         "| Acrobot-v1 | 100 | choose | adaqn | 4 (2, 6) | 1.5 (1.5, 1.5) | 1.5 |",
         "| Acrobot-v1 | 100 | choose | sb3 | -4 (-4) | 1.5 (1.5) | 1.5 |",
@@ -72,8 +73,9 @@ def test_a_run_is_read_as_it_was_written_and_not_repeated(tmp_path: Path, capsys
         "acrobot layer-norm seed 0: about 1 CPU-minutes",
         "3 of 4 runs are missing: about 4 CPU-minutes",
     ]
-    main(["--table", "--tasks", "acrobot", "--seeds", "0", "--results", str(tmp_path)])
-    assert "| adaqn | 2 (2) |" in (tmp_path / "table.md").read_text()
+    page = tmp_path / "page.md"
+    main(["--page", str(page), "--tasks", "acrobot", "--seeds", "0", "--results", str(tmp_path)])
+    assert page.read_text().count("| adaqn | 2 (2) |") == 2  # beside SB3, and beside the candidates
 
 
 def test_a_policy_is_evaluated_with_the_same_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
