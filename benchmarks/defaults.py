@@ -58,7 +58,7 @@ _OF_SAC: dict[str, float] = {"adaqn": 110.0, "sb3": 45.0}
 TASKS: dict[str, Task] = {
     "mountain-car": Task("MountainCar-v0", 60_000, False, True, _OF_DQN),
     "acrobot": Task("Acrobot-v1", 50_000, False, True, _OF_DQN),
-    "pendulum": Task("Pendulum-v1", 10_000, True, True, _OF_SAC),
+    "pendulum": Task("Pendulum-v1", 6_000, True, True, _OF_SAC),
     "minigrid-empty": Task(
         "MiniGrid-Empty-5x5-v0",
         20_000,
@@ -69,7 +69,7 @@ TASKS: dict[str, Task] = {
         "minigrid.wrappers:ImgObsWrapper",
     ),
     "flappy-bird": Task("FlappyBird-v0", 50_000, False, False, _OF_DQN, "flappy_bird_gymnasium"),
-    "hopper": Task("Hopper-v5", 20_000, True, False, _OF_SAC),
+    "hopper": Task("Hopper-v5", 10_000, True, False, _OF_SAC),
 }
 
 
