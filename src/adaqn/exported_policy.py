@@ -235,7 +235,7 @@ def _require(sound: bool, expected: tuple[int, ...], array: np.ndarray, bias: np
 
 
 def layer_norm(x: np.ndarray, scale: np.ndarray, bias: np.ndarray) -> np.ndarray:
-    """Normalise every sample to mean 0 and variance 1 over its units, then scale and shift. [B, units]"""
+    """Normalize every sample to mean 0 and variance 1 over its units, then scale and shift. [B, units]"""
     centred = x - x.mean(axis=-1, keepdims=True)
     variance = np.square(centred).mean(axis=-1, keepdims=True)
     return centred / np.sqrt(variance + np.float32(NORM_EPSILON)) * scale + bias
@@ -318,7 +318,7 @@ def _standardize(x: np.ndarray) -> np.ndarray:
     return (x - mean) / np.sqrt(variance + 1e-5)
 
 
-# Activations that normalise do so over the last axis.
+# Activations that normalize do so over the last axis.
 ACTIVATIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "celu": _elu,
     "elu": _elu,

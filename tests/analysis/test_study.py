@@ -119,13 +119,13 @@ def test_a_population_has_its_best_and_its_worst_member(tmp_path: Path) -> None:
     assert lowest.scores[0].tolist() == [[5.0, 5.0, 2.0]]
 
 
-def test_pooled_environments_are_normalised(tmp_path: Path) -> None:
+def test_pooled_environments_are_normalized(tmp_path: Path) -> None:
     for name, low, high in (("Atari-Pong", -20.7, 14.6), ("Atari-Boxing", 0.1, 12.1)):
         env = name.replace("-", "/")
         write_run(tmp_path / "s", "adadqn", name, 0, [low, high], env=env)
     (series,) = (scores := StudyScores(read_results(tmp_path / "s", epoch=100))).series
     np.testing.assert_allclose(np.concatenate(series.scores), [[0.0, 1.0], [0.0, 1.0]], atol=1e-12)
-    assert scores.scale.label == "score (human-normalised)"
+    assert scores.scale.label == "score (human-normalized)"
     pong = StudyScores(read_results(tmp_path / "s", epoch=100).only("Atari/Pong"))
     np.testing.assert_allclose(pong.series[0].scores[0], [[-20.7, 14.6]])  # one environment: plain returns
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from adaqn.analysis import summarise
+from adaqn.analysis import summarize
 from adaqn.analysis.summary import Estimate, rounded, write_summary
 from tests.analysis.study_files import THREE, write_run, write_study
 
@@ -18,7 +18,7 @@ def test_the_summary_has_what_the_runs_say(tmp_path: Path) -> None:
     for seed, level in ((0, 10.0), (1, 20.0)):
         write_run(root, "adadqn", "CartPole-v1", seed, [level, level + 10.0], seconds=30.0 + 60.0 * seed)
         write_run(root, "dqn-a", "CartPole-v1", seed, [level - 4.0] * 3, algo="dqn", members=THREE[:1])
-    found = summarise(root, epoch=100)
+    found = summarize(root, epoch=100)
     assert (found.main, found.steps, found.epoch, found.score) == ("adadqn", 200, 100, "return")
     main, single = found.rows
     assert (main.runs, main.final.value, main.auc.value) == (2, 25.0, 20.0)
@@ -39,7 +39,7 @@ def test_grid_search_is_compared_at_equal_samples(tmp_path: Path) -> None:
     for member, level in zip(THREE, (1.0, 2.0, 3.0), strict=True):
         label = "x".join(map(str, member.hidden))
         write_run(root, f"dqn-{label}", "CartPole-v1", 0, [level, 2 * level, 60.0, 60.0], algo="dqn", members=[member])
-    found = {row.series: row for row in summarise(root, epoch=100).rows}
+    found = {row.series: row for row in summarize(root, epoch=100).rows}
     # In 400 steps, three runs of grid search have taken 133 each: all of the first epoch and a third of the second.
     assert found["grid search"].auc.value == pytest.approx((3.0 + 6.0 / 3) / (4 / 3))
     assert found["grid search"].steps_per_run == 1200
@@ -49,7 +49,7 @@ def test_grid_search_is_compared_at_equal_samples(tmp_path: Path) -> None:
 
 
 def test_the_files_have_the_same_numbers(tmp_path: Path) -> None:
-    found = summarise(write_study(tmp_path / "s", seeds=(0, 1)))
+    found = summarize(write_study(tmp_path / "s", seeds=(0, 1)))
     write_summary(found, tmp_path / "out" / "summary.json", tmp_path / "out" / "summary.csv")
     values = json.loads((tmp_path / "out" / "summary.json").read_text())
     assert values["rows"][0]["auc"]["value"] == found.rows[0].auc.value
@@ -70,5 +70,5 @@ def test_numbers_are_rounded_for_readers() -> None:
 def test_finished_trials_are_counted(tmp_path: Path) -> None:
     for seed, trials in ((0, [{"number": 0}, {"number": 1}]), (1, [{"number": 0}])):
         write_run(tmp_path / "s", "dehb", "CartPole-v1", seed, [1.0] * 3, algo="dehb", space="vectors", trials=trials)
-    (row,) = summarise(tmp_path / "s").rows
+    (row,) = summarize(tmp_path / "s").rows
     assert row.trials_per_run == 1.5 and row.kind == "search"

@@ -277,11 +277,11 @@ def kind(hidden: Sequence[int], **changes: str) -> Network:
 
 
 def test_layer_norms_are_added_and_removed_by_hand() -> None:
-    plain, normalised = kind((2,)), kind((2,), normalization="layer")
+    plain, normalized = kind((2,)), kind((2,), normalization="layer")
     # Kernel [2, 2], bias [2], (scale [2], bias [2],) kernel [2, 1], bias [1].
-    added = inherit(plain, np.arange(1.0, 10.0), normalised, -np.arange(1.0, 14.0))
+    added = inherit(plain, np.arange(1.0, 10.0), normalized, -np.arange(1.0, 14.0))
     assert added.tolist() == [*range(1, 7), -7, -8, -9, -10, 7, 8, 9]
-    removed = inherit(normalised, np.arange(1.0, 14.0), plain, -np.arange(1.0, 10.0))
+    removed = inherit(normalized, np.arange(1.0, 14.0), plain, -np.arange(1.0, 10.0))
     assert removed.tolist() == [*range(1, 7), 11, 12, 13]
 
 

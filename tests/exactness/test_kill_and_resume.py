@@ -165,7 +165,7 @@ def test_killed_with_segments_n_steps_and_a_diverged_member(tmp_path: Path) -> N
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("env", ["CartPole-v1", "Pendulum-v1"])
-def test_killed_with_normalised_observations(
+def test_killed_with_normalized_observations(
     env: str, uninterrupted: Callable[[str, int], Path], tmp_path: Path
 ) -> None:
     whole, run_dir = tmp_path / "whole", tmp_path / "run"

@@ -30,7 +30,7 @@ def test_a_small_spread_around_a_large_mean_is_not_lost() -> None:
     np.testing.assert_allclose(layer_norm(x, jnp.ones(2), jnp.zeros(2)), [[-1.0, 1.0]], atol=1e-5)
 
 
-def test_a_normalised_layer_by_hand() -> None:
+def test_a_normalized_layer_by_hand() -> None:
     net = network(Hyperparameters(hidden=(2,), normalization="layer"))
     assert [layer.kind for layer in net.layers] == ["flatten", "dense", "layer_norm", "activation", "dense"]
     assert net.shapes == ((1, 2), (2,), (2,), (2,), (2, 1), (1,))
@@ -91,15 +91,15 @@ def test_scales_start_at_one_and_biases_at_zero() -> None:
 
 
 def test_the_draws_of_kernels_do_not_depend_on_layer_norms() -> None:
-    plain, normalised = (
+    plain, normalized = (
         network(Hyperparameters(hidden=(4, 3), normalization=name), inputs=3) for name in ("none", "layer")
     )
-    first, second = (net.unravel(jnp.asarray(net.init(np.random.default_rng(7)))) for net in (plain, normalised))
+    first, second = (net.unravel(jnp.asarray(net.init(np.random.default_rng(7)))) for net in (plain, normalized))
     for one, other in zip(first[::2], (second[0], second[4], second[8]), strict=True):
         assert one.tolist() == other.tolist()
 
 
-def test_hidden_layers_behind_convolutions_are_normalised_too() -> None:
+def test_hidden_layers_behind_convolutions_are_normalized_too() -> None:
     member = Hyperparameters(convolutions=(Convolution(2, 2, 1),), hidden=(3,), normalization="layer")
     net = Network(member.architecture, (3, 3, 1), 2)
     kinds = ["convolution", "activation", "flatten", "dense", "layer_norm", "activation", "dense"]

@@ -18,7 +18,7 @@ from adaqn.hyperparameters import OPTIMIZERS, WITH_WEIGHT_DECAY, Hyperparameters
 from adaqn.networks.optimizers import build_optimizer, optimizer_spec
 
 RATES = dict.fromkeys(OPTIMIZERS, 0.1) | {
-    # These normalise the size of the step, for which a rate of 0.1 is too large ...
+    # These normalize the size of the step, for which a rate of 0.1 is too large ...
     **dict.fromkeys(["lamb", "lion", "novograd", "rmsprop"], 0.01),
     # ... or too little: adadelta starts from tiny steps, lars takes a thousandth of the weights' norm.
     "adadelta": 3.0,

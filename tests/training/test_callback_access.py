@@ -46,11 +46,11 @@ class Reader(BaseCallback):
 
     def __init__(self) -> None:
         super().__init__()
-        self.initialised = 0
+        self.initialized = 0
         self.seen: list[dict[str, Any]] = []
 
     def _init_callback(self) -> None:
-        self.initialised += 1
+        self.initialized += 1
         assert self.model is not None
 
     def _on_training_start(self) -> None:
@@ -81,7 +81,7 @@ def test_callbacks_read_the_last_step_and_change_nothing(n_envs: int, tmp_path: 
     DQN("CartPole-v1", SMALL, n_envs=n_envs, **QUICK).learn(130, run_dir=alone, log_interval=40)
     for name in ("episodes.csv", "selection.csv", "members.jsonl"):
         assert (watched / name).read_bytes() == (alone / name).read_bytes()
-    assert reader.initialised == 1 and len(reader.seen) == 130 // n_envs
+    assert reader.initialized == 1 and len(reader.seen) == 130 // n_envs
     rows = model.trainer.replay.rows(0, 130 // n_envs)
     np.testing.assert_array_equal([step["actions"] for step in reader.seen], rows["action"])
     np.testing.assert_array_equal([step["rewards"] for step in reader.seen], rows["reward"])

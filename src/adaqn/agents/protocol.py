@@ -86,14 +86,14 @@ class Report(NamedTuple):
 
 
 class InputScaling(NamedTuple):
-    """A normalisation of observations with fixed numbers."""
+    """A normalization of observations with fixed numbers."""
 
     mean: np.ndarray  # [...] float32, of one observation
     scale: np.ndarray  # [...] float32, reciprocal of the standard deviation
     limit: float  # results are clipped to [-limit, limit]
 
     def __call__(self, observations: np.ndarray) -> np.ndarray:
-        """Normalise observations. [B, ...]"""
+        """Normalize observations. [B, ...]"""
         return np.clip((observations - self.mean) * self.scale, -self.limit, self.limit)
 
 

@@ -91,9 +91,9 @@ class Algorithm:
     def agent(
         self, settings: Any, population: Population, observations: gymnasium.Space, actions: gymnasium.Space
     ) -> Agent[Any]:
-        """Make the agent, with normalised observations if the settings say so."""
+        """Make the agent, with normalized observations if the settings say so."""
         agent = self.make(settings, population, observations, actions)
-        # A search normalises the observations of each of its trials, whose policies outlast it.
+        # A search normalizes the observations of each of its trials, whose policies outlast it.
         if self.base is not None or not settings.normalize_observations:
             return agent
         # Imported here because it imports JAX, which listing the algorithms does not need.

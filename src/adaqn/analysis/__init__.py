@@ -16,7 +16,7 @@ from adaqn.analysis.metrics import (
 from adaqn.analysis.protocols import grid_search, random_search, running_maximum
 from adaqn.analysis.resampling import Interval, bootstrap, difference, improvement, interval
 from adaqn.analysis.study import read_results
-from adaqn.analysis.summary import StudySummary, summarise
+from adaqn.analysis.summary import StudySummary, summarize
 
 __all__ = [
     "Interval",
@@ -39,7 +39,7 @@ __all__ = [
     "read_results",
     "returns_per_epoch",
     "running_maximum",
-    "summarise",
+    "summarize",
     "usual_epoch",
     "worst_seed",
 ]

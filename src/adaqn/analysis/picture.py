@@ -227,7 +227,7 @@ def target_shares(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Share of each member in the target updates of each bin [K, bins], and the edges of the bins [bins + 1].
 
-    The weights are the number of target updates that each row summarises.
+    The weights are the number of target updates that each row summarizes.
     """
     first, last = selection.step[0], selection.step[-1]
     # A target update concerns the steps before it, so the first bin begins one interval before the first update.

@@ -11,7 +11,7 @@ import numpy as np
 from adaqn.analysis.epochs import returns_per_epoch
 from adaqn.analysis.loading import StudyRun
 from adaqn.analysis.metrics import Floats, auc, iqm
-from adaqn.analysis.normalisation import HUMAN, WITHIN_STUDY, Reference, human_reference, study_reference
+from adaqn.analysis.normalization import HUMAN, WITHIN_STUDY, Reference, human_reference, study_reference
 from adaqn.analysis.protocols import GridSearch, grid_search, member_extremes, random_search, running_maximum
 from adaqn.analysis.resampling import Interval, interval
 from adaqn.analysis.study import Arm, StudyResults
@@ -116,7 +116,7 @@ class Scale:
 
     def apply(self, environment: str, returns: Floats) -> Floats:
         """The scores of returns."""
-        return self.references[environment].normalise(returns) if self.references else returns
+        return self.references[environment].normalize(returns) if self.references else returns
 
 
 class StudyScores:
@@ -127,7 +127,7 @@ class StudyScores:
 
     @cached_property
     def scale(self) -> Scale:
-        """How returns become scores: as they are in one environment, normalised where several are pooled."""
+        """How returns become scores: as they are in one environment, normalized where several are pooled."""
         environments = self.study.environments
         if len(environments) == 1:
             return Scale({})

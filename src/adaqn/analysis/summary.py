@@ -72,7 +72,7 @@ class StudySummary:
 
     study: str
     environments: tuple[str, ...]
-    score: str  # return, or how it was normalised
+    score: str  # return, or how it was normalized
     epoch: int
     steps: int  # environment steps over which all are compared
     main: str | None
@@ -87,8 +87,8 @@ class StudySummary:
         )
 
 
-def summarise(study: str | os.PathLike[str], epoch: int | None = None) -> StudySummary:
-    """Summarise the results in the directory of a study: one row for each arm, and for grid and random search."""
+def summarize(study: str | os.PathLike[str], epoch: int | None = None) -> StudySummary:
+    """Summarize the results in the directory of a study: one row for each arm, and for grid and random search."""
     return summary_of(StudyScores(read_results(study, epoch)))
 
 

@@ -6,7 +6,7 @@ from adaqn.analysis.study import StudyResults
 
 
 def optimal_return(study: StudyResults) -> float | None:
-    """1 for normalised scores; in one environment, the reward threshold that Gymnasium has for it, if any."""
+    """1 for normalized scores; in one environment, the reward threshold that Gymnasium has for it, if any."""
     if len(study.environments) > 1:
         return 1.0
     import gymnasium  # here, because it is slow to import

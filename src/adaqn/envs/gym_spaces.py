@@ -50,7 +50,7 @@ def require_vector_observations(space: spaces.Space) -> spaces.Box:
 
 
 def require_discrete_actions(space: spaces.Space) -> spaces.Discrete:
-    """The space as a Discrete space, for algorithms that maximise over all actions."""
+    """The space as a Discrete space, for algorithms that maximize over all actions."""
     if not isinstance(space, spaces.Discrete):
         hint = "; algorithms for Box actions are those of the SAC family" if isinstance(space, spaces.Box) else ""
         raise UserError(f"the action space must be Discrete, but it is a {_kind(space)}{hint}")

@@ -1,6 +1,6 @@
 """The activation functions of the paper's search space, by their names in `jax.nn`.
 
-Activations that normalise (such as softmax) do so over the last axis.
+Activations that normalize (such as softmax) do so over the last axis.
 """
 
 from __future__ import annotations

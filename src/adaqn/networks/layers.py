@@ -105,7 +105,7 @@ def with_arrays(layers: Sequence[Layer]) -> Iterator[Layer]:
 
 
 def layer_norm(x: Array, scale: Array, bias: Array) -> Array:
-    """Normalise every sample to mean 0 and variance 1 over its units, then scale and shift. [B, units]"""
+    """Normalize every sample to mean 0 and variance 1 over its units, then scale and shift. [B, units]"""
     centred = x - x.mean(axis=-1, keepdims=True)
     variance = jnp.square(centred).mean(axis=-1, keepdims=True)
     return centred * jax.lax.rsqrt(variance + NORM_EPSILON) * scale[None, :] + bias[None, :]

@@ -224,7 +224,7 @@ def _operator(name: str, **attributes: object) -> Activation:
     return lambda graph, x, axis: graph.add(name, x, **attributes)
 
 
-def _normalising(name: str) -> Activation:
+def _normalizing(name: str) -> Activation:
     """An activation that is one operator of ONNX over the axis of the units."""
     return lambda graph, x, axis: graph.add(name, x, axis=axis)
 
@@ -272,13 +272,13 @@ ACTIVATIONS: dict[str, Activation] = {
     "hard_tanh": lambda graph, x, axis: _clip(graph, x, -1.0, 1.0),
     "leaky_relu": _operator("LeakyRelu", alpha=0.01),
     "log_sigmoid": _log_sigmoid,
-    "log_softmax": _normalising("LogSoftmax"),
+    "log_softmax": _normalizing("LogSoftmax"),
     "relu": _operator("Relu"),
     "selu": _operator("Selu"),
     "sigmoid": _operator("Sigmoid"),
     "silu": _times(_operator("Sigmoid")),
     "soft_sign": _operator("Softsign"),
-    "softmax": _normalising("Softmax"),
+    "softmax": _normalizing("Softmax"),
     "softplus": _operator("Softplus"),
     "standardize": _standardize,
     "tanh": _operator("Tanh"),

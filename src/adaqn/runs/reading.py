@@ -70,7 +70,7 @@ class RunData:
     members: list[Json]  # the ensemble at the start and after every generation
     progress: dict[str, NDArray[np.float64]]  # columns by tag, nan where there was no value
     summary: Json | None  # None if the run is not finished
-    sums_up_selections: bool  # a row of `selection` summarises many target updates
+    sums_up_selections: bool  # a row of `selection` summarizes many target updates
     evaluations: Evaluations  # of the policy
     member_evaluations: Evaluations | None  # of the individual members, if the algorithm evaluates them
     best_model: BestModel | None

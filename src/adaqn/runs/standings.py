@@ -111,7 +111,7 @@ def selected_shares(run: RunData) -> NDArray[np.float64]:
 
 
 def selection_weights(run: RunData) -> NDArray[np.float64]:
-    """Number of target updates that each row of selection.csv summarises. [n]"""
+    """Number of target updates that each row of selection.csv summarizes. [n]"""
     step = run.selection.step
     if not run.sums_up_selections:
         return np.ones(len(step))

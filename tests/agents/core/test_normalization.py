@@ -1,4 +1,4 @@
-"""Observations are normalised by their running mean and variance wherever an agent sees them."""
+"""Observations are normalized by their running mean and variance wherever an agent sees them."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_acting_adds_every_observation_once_and_nothing_else_does() -> None:
     assert diary.seen[4] == [[0.0], [0.0]]
 
 
-def test_rows_of_the_replay_buffer_are_normalised_like_batches() -> None:
+def test_rows_of_the_replay_buffer_are_normalized_like_batches() -> None:
     layout = RowLayout.of((2,), (), np.int32)
     rng = np.random.default_rng(0)
     batch = Batch(
@@ -127,7 +127,7 @@ def test_images_are_refused_in_one_sentence(shape: tuple[int, ...]) -> None:
     assert str(raised.value) == expected
 
 
-def test_an_exported_policy_normalises_its_observations(tmp_path: Path) -> None:
+def test_an_exported_policy_normalizes_its_observations(tmp_path: Path) -> None:
     member, box = Hyperparameters(hidden=(6,)), spaces.Box(-np.inf, np.inf, (3,))
     network = Network(member.architecture, (3,), 2)
     scaling = InputScaling(np.array([5.0, 0.0, -2.0], np.float32), np.array([0.1, 3.0, 1.0], np.float32), 2.0)
@@ -142,7 +142,7 @@ def test_an_exported_policy_normalises_its_observations(tmp_path: Path) -> None:
     assert scaled.meta["layers"][0] == {"kind": "scaling", "limit": 2.0}
 
 
-def test_an_onnx_model_normalises_its_observations(tmp_path: Path) -> None:
+def test_an_onnx_model_normalizes_its_observations(tmp_path: Path) -> None:
     runtime = pytest.importorskip("onnxruntime")
     member, box = Hyperparameters(hidden=(6,), normalization="layer"), spaces.Box(-np.inf, np.inf, (3,))
     network = Network(member.architecture, (3,), 2)
@@ -179,7 +179,7 @@ def test_saved_and_exported_agents_predict_as_before(tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_every_family_normalises(tmp_path: Path) -> None:
+def test_every_family_normalizes(tmp_path: Path) -> None:
     one = [Hyperparameters(hidden=(8,))]
     space = {"optimizer": ["adam"], "activation": ["relu"], "hidden": {"layers": 1, "neurons": [8, 16]}}
     agents: list[Any] = [

@@ -10,7 +10,7 @@ pytest.importorskip("bokeh", reason="the report needs Bokeh: pip install adaqn[r
 
 from adaqn.analysis.report.document import report_page
 from adaqn.analysis.report.live import server
-from adaqn.analysis.summary import summarise
+from adaqn.analysis.summary import summarize
 from tests.analysis.report.chromium import Browser, browser, chromium_path
 from tests.analysis.report.test_study_page import STUDY
 
@@ -73,7 +73,7 @@ def test_an_arm_named_script_is_text_and_the_table_sorts_by_the_numbers_of_the_s
     assert chromium.value("[...document.querySelectorAll('#summary td:first-child')].map(c => c.textContent)") == [
         "AdaDQN", "<script>alert(1)<",
     ]  # fmt: skip
-    finals = [row["final"]["value"] for row in summarise(study).to_dict()["rows"]]
+    finals = [row["final"]["value"] for row in summarize(study).to_dict()["rows"]]
     column = "[...document.querySelectorAll('#summary tbody tr')].map(row => Number(row.cells[2].dataset.value))"
     for ordered in (sorted(finals, reverse=True), sorted(finals)):
         chromium.value("document.querySelectorAll('#summary thead button')[2].click()")

@@ -12,7 +12,7 @@ pytest.importorskip("bokeh", reason="the report needs Bokeh: pip install adaqn[r
 
 from adaqn.analysis.report.document import report_page
 from adaqn.analysis.report.live import HOST, ReportServer, server
-from adaqn.analysis.summary import summarise
+from adaqn.analysis.summary import summarize
 from adaqn.errors import UserError
 from tests.analysis.report.test_run_page import SCRIPTS, text_of
 from tests.analysis.study_files import THREE, write_run
@@ -32,7 +32,7 @@ def study(tmp_path: Path) -> Path:
 
 def test_the_numbers_of_a_study_are_those_of_its_summary(study: Path) -> None:
     page = report_page([study])
-    summary = summarise(study).to_dict()
+    summary = summarize(study).to_dict()
     table = re.search(r'<table[^>]*id="summary".*?</table>', page, re.DOTALL)
     assert table is not None
     rows = re.findall(r"<tr.*?</tr>", table.group(), re.DOTALL)[1:]

@@ -1,6 +1,6 @@
-"""Normalisation of observations by their running mean and variance, around any agent.
+"""Normalization of observations by their running mean and variance, around any agent.
 
-The replay buffer holds observations as the environment returned them; they are normalised with the current statistics
+The replay buffer holds observations as the environment returned them; they are normalized with the current statistics
 whenever the agent learns from them or acts on them. Only acting in the training environments updates the statistics,
 so the learned policy and evaluations use them as they are.
 """
@@ -33,7 +33,7 @@ from adaqn.replay.memory import Need
 from adaqn.replay.protocol import Batch
 from adaqn.replay.rows import RowLayout
 
-LIMIT = 10.0  # normalised observations are clipped to [-LIMIT, LIMIT]
+LIMIT = 10.0  # normalized observations are clipped to [-LIMIT, LIMIT]
 EPSILON = 1e-8  # added to the variance
 _MEAN, _SQUARES = "observations/mean", "observations/squares"
 
@@ -64,7 +64,7 @@ class RunningMoments(NamedTuple):
 
     @property
     def scaling(self) -> InputScaling:
-        """The normalisation with these moments; the variance of a single observation counts as 1."""
+        """The normalization with these moments; the variance of a single observation counts as 1."""
         variance = self.squares / self.number if self.number > 1 else np.ones_like(self.squares)
         return InputScaling(self.mean.astype(np.float32), (1.0 / np.sqrt(variance + EPSILON)).astype(np.float32), LIMIT)
 
@@ -78,7 +78,7 @@ class NormalizedState(NamedTuple):
 
 
 class NormalizingAgent:
-    """An agent whose observations are normalised before it gets them."""
+    """An agent whose observations are normalized before it gets them."""
 
     def __init__(self, agent: Agent[Any], observation_space: gymnasium.Space) -> None:
         box = require_box_observations(observation_space)
@@ -110,7 +110,7 @@ class NormalizingAgent:
     def act(
         self, state: NormalizedState, observations: np.ndarray, clock: Clock, rng: np.random.Generator
     ) -> tuple[NormalizedState, np.ndarray | Failure]:
-        """Add the observations to the statistics, and act on the normalised ones."""
+        """Add the observations to the statistics, and act on the normalized ones."""
         state = _state(state.inner, state.moments.add(observations))
         inner, actions = self.inner.act(state.inner, state.scaling(observations), clock, rng)
         return state._replace(inner=inner), actions
@@ -135,18 +135,18 @@ class NormalizingAgent:
         act_on: np.ndarray | None = None,
         updates: int = 1,
     ) -> tuple[NormalizedState, np.ndarray | Failure | None]:
-        """Learn from normalised observations; then `act` if requested."""
+        """Learn from normalized observations; then `act` if requested."""
         if act_on is not None:
             state = _state(state.inner, state.moments.add(act_on))
         seen = None if act_on is None else state.scaling(act_on)
         several = {} if updates == 1 else {"updates": updates}  # not every agent accepts it
         agent: Any = self.inner
-        normalised = self._normalised(batch, state.scaling)
-        inner, actions = agent.update(state.inner, operation, normalised, clock, rng, seen, **several)
+        normalized = self._normalized(batch, state.scaling)
+        inner, actions = agent.update(state.inner, operation, normalized, clock, rng, seen, **several)
         return state._replace(inner=inner), actions
 
-    def _normalised(self, batch: Batch[np.ndarray] | np.ndarray, scaling: InputScaling) -> Any:
-        """A batch, or rows of transitions, with normalised observations."""
+    def _normalized(self, batch: Batch[np.ndarray] | np.ndarray, scaling: InputScaling) -> Any:
+        """A batch, or rows of transitions, with normalized observations."""
         if isinstance(batch, Batch):
             seen, following = scaling(batch.observation), scaling(batch.next_observation)
             return batch._replace(observation=seen, next_observation=following)
@@ -173,7 +173,7 @@ class NormalizingAgent:
         return self.inner.policy(state.inner, state.scaling(observations), rng, clock)
 
     def policy_weights(self, state: NormalizedState) -> PolicyWeights:
-        """The inner agent's network and the normalisation of its inputs."""
+        """The inner agent's network and the normalization of its inputs."""
         return self.inner.policy_weights(state.inner)._replace(scaling=state.scaling)
 
     def report(self, state: NormalizedState, clock: Clock) -> Report:

@@ -36,7 +36,7 @@ def applies(space: SearchSpace, member: Hyperparameters) -> bool:
 def mutate(rng: np.random.Generator, space: SearchSpace, member: Hyperparameters) -> Hyperparameters:
     """The member after one step up or down, both equally likely, clipped to the space.
 
-    If some changes do not apply, the probabilities of the others are renormalised. Without convolutions they are 0.2
+    If some changes do not apply, the probabilities of the others are renormalized. Without convolutions they are 0.2
     for the number of hidden layers and 0.8 for their width.
     """
     changes = [change for change in CHANGES.values() if change.applies(space, member)]

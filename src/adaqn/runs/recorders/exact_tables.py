@@ -52,7 +52,7 @@ class EpisodesRecorder(ExactRecorder):
 class SelectionRecorder(ExactRecorder):
     """selection.csv: a row per target update, with the losses it was based on, and actions per member since the last.
 
-    If a row summarises many target updates, it also has the share of them in which each member was selected.
+    If a row summarizes many target updates, it also has the share of them in which each member was selected.
     """
 
     def first_line(self, trainer: RunView) -> str:

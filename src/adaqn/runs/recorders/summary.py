@@ -23,7 +23,7 @@ PACKAGES = ("jax", "numpy", "gymnasium")
 
 
 class SummaryWriter(Observer[RunView]):
-    """Summarises the files of the run, which are complete even if it was resumed."""
+    """Summarizes the files of the run, which are complete even if it was resumed."""
 
     def __init__(self, directory: RunDirectory, stopwatch: Stopwatch) -> None:
         self._directory = directory

@@ -5,18 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from adaqn.analysis.normalisation import ATARI, atari_game, human_reference, study_reference
+from adaqn.analysis.normalization import ATARI, atari_game, human_reference, study_reference
 from adaqn.envs.suites.atari import NAMES
 
 
 @pytest.mark.parametrize(
     "name", ["Atari/BattleZone", "Atari-BattleZone", "ALE/BattleZone-v5", "BattleZoneNoFrameskip-v4"]
 )
-def test_atari_scores_are_human_normalised_however_the_game_is_named(name: str) -> None:
+def test_atari_scores_are_human_normalized_however_the_game_is_named(name: str) -> None:
     reference = human_reference(name)
     assert reference is not None
     # BattleZone: random 2360, human 37187.5.
-    np.testing.assert_allclose(reference.normalise(np.array([2360.0, 37187.5, 19773.75])), [0.0, 1.0, 0.5])
+    np.testing.assert_allclose(reference.normalize(np.array([2360.0, 37187.5, 19773.75])), [0.0, 1.0, 0.5])
 
 
 def test_other_environments_have_no_human_scores() -> None:
@@ -35,8 +35,8 @@ def test_the_reference_within_a_study() -> None:
     arms = [np.array([[0.0, 7.0], [2.0, 9.0]]), np.array([[4.0, 6.0], [6.0, 8.0]])]
     reference = study_reference(arms)
     assert reference == (3.0, 8.0)
-    assert reference.normalise(np.array([5.5])).tolist() == [0.5]
+    assert reference.normalize(np.array([5.5])).tolist() == [0.5]
 
 
 def test_a_study_in_which_nothing_changes_is_not_divided_by_zero() -> None:
-    assert study_reference([np.full((2, 3), 4.0)]).normalise(np.array([4.0])).tolist() == [0.0]
+    assert study_reference([np.full((2, 3), 4.0)]).normalize(np.array([4.0])).tolist() == [0.0]

@@ -1,7 +1,7 @@
 """Scores of different environments on one scale, which they need before they are pooled: 0 is low, 1 is a reference.
 
-Atari has human-normalised scores: 0 is a random agent, 1 a professional human tester. For other environments no such
-pair of references exists that all of them have, so they are normalised within the study: 0 is the mean of all runs in
+Atari has human-normalized scores: 0 is a random agent, 1 a professional human tester. For other environments no such
+pair of references exists that all of them have, so they are normalized within the study: 0 is the mean of all runs in
 the first epoch, 1 the highest IQM that an arm has in any epoch. Such scores cannot be compared between studies.
 """
 
@@ -15,7 +15,7 @@ import numpy as np
 
 from adaqn.analysis.metrics import Floats, iqm
 
-HUMAN, WITHIN_STUDY, GIVEN = "human-normalised", "normalised within the study", "normalised by given references"
+HUMAN, WITHIN_STUDY, GIVEN = "human-normalized", "normalized within the study", "normalized by given references"
 
 
 class Reference(NamedTuple):
@@ -24,7 +24,7 @@ class Reference(NamedTuple):
     low: float
     high: float
 
-    def normalise(self, returns: Floats) -> Floats:
+    def normalize(self, returns: Floats) -> Floats:
         """Map low to 0 and high to 1."""
         return (returns - self.low) / (self.high - self.low)
 
@@ -50,7 +50,7 @@ def study_reference(curves: Iterable[Floats]) -> Reference:
 
 
 # Mean returns of a uniformly random agent and of a human tester in up to 30 minutes of play after up to 30 no-ops, as
-# published by Wang et al. (2016) and used for human-normalised scores since.
+# published by Wang et al. (2016) and used for human-normalized scores since.
 ATARI = {
     name: Reference(low, high)
     for name, low, high in (
