@@ -272,8 +272,8 @@ def test_the_running_mean_is_of_the_last_episodes() -> None:
     np.testing.assert_allclose(running_mean(values, 2), [1.0, 2.0, 5.5, 6.0])
     np.testing.assert_allclose(running_mean(values, 1), values)
     np.testing.assert_allclose(running_mean(values, 9), [1.0, 2.0, 4.0, 4.0])
-    windows = [running_windows(n) for n in (1, 9, 10, 199, 200, 400, 5000)]
-    assert windows == [[], [], [10], [10], [10, 20], [10, 40], [10, 100]]
+    windows = [running_windows(n) for n in (1, 9, 10, 100, 199, 200, 400, 5000)]
+    assert windows == [[], [], [10], [10], [10], [10, 20], [10, 40], [10, 100]]
 
 
 def test_many_losses_are_thinned_by_their_geometric_mean() -> None:

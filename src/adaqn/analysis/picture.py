@@ -258,7 +258,7 @@ def thinned(
 def running_windows(n: int) -> list[int]:
     """Window sizes of the mean returns for n episodes: 10, and n / 10 (at most 100) if that is at least 20."""
     tenth = min(100, n // 10)
-    return [window for window in (LATEST, tenth) if n >= LATEST and (window == LATEST or tenth >= 2 * LATEST)]
+    return [window for window, enough in ((LATEST, n >= LATEST), (tenth, tenth >= 2 * LATEST)) if enough]
 
 
 def running_mean(values: NDArray[np.float64], window: int) -> NDArray[np.float64]:
