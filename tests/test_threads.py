@@ -22,6 +22,7 @@ from adaqn.runs.checkpointing import platform_facts, recorded_threads
 from adaqn.runs.config import RunConfig
 from adaqn.space import SearchSpace
 from adaqn.threads import available_cores, jax_has_started, thread_count, use_threads
+from tests.waiting import wait_for
 
 TRAIN = ["train", "--env", "CartPole-v1", "--steps", "60", "--learning-starts", "50", "--grid", "hidden=8"]
 
@@ -150,6 +151,20 @@ def test_the_command_line_chooses_by_the_size_of_an_update(extra: list[str], thr
     assert f"threads       {expected} on {available_cores()} core" in done.stdout
     assert recorded_threads(CheckpointStore(tmp_path / "run" / "checkpoint")) == expected
     assert "threads" not in yaml.safe_load((tmp_path / "run" / "config.yaml").read_text())
+
+
+@pytest.mark.thorough
+def test_a_run_that_was_killed_before_its_first_checkpoint_starts_again_with_as_many(tmp_path: Path) -> None:
+    environ = {name: value for name, value in os.environ.items() if name != "PJRT_NPROC"}
+    run = tmp_path / "run"
+    program = [sys.executable, "-m", "adaqn.cli"]
+    train = [*TRAIN, "--steps", "500000", "--quiet", "--run-dir", str(run)]
+    with subprocess.Popen([*program, *train], env=environ) as killed:
+        wait_for((run / "config.yaml").exists, process=killed)
+        killed.kill()
+    assert not list((run / "checkpoint").glob("*.zip"))
+    done = subprocess.run([*program, "resume", str(run), "--steps", "60"], env=environ, capture_output=True, text=True)
+    assert f"threads       1 on {available_cores()} core" in done.stdout
 
 
 def test_a_number_that_was_given_is_in_the_configuration(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -131,7 +131,7 @@ def resume(
         Model.resume(
             run_dir,
             environment,
-            threads=threads,
+            threads=threads or "auto",
             steps=steps,
             stretch_schedules=stretch_schedules,
             console=not quiet,

@@ -240,7 +240,7 @@ class Model(TrainedPolicy):
         env: EnvironmentLike | EnvironmentOverride | None = None,
         callback: CallbackLike = None,
         *,
-        threads: int | None = None,
+        threads: int | Literal["auto"] | None = None,
         steps: int | None = None,
         stretch_schedules: bool = False,
         progress_bar: bool = False,
@@ -255,7 +255,8 @@ class Model(TrainedPolicy):
         end of the run (ε_b) keep their previous end, so that the result equals a run configured with these `steps` and
         the previous ones as `horizon`; with `stretch_schedules` they last until the new end from here on. `threads`
         is by default the number that the run has used so far; if JAX is already in use with another one, a warning
-        says so. See `learn` for `callback`, `progress_bar` and `console`.
+        says so. "auto" differs only for a run without a checkpoint: it then starts with the number that fits an update,
+        as on the command line. See `learn` for `callback`, `progress_bar` and `console`.
         """
         path = Path(run_dir)
         file = RunDirectory.open(path).config
@@ -264,8 +265,9 @@ class Model(TrainedPolicy):
         if not trust_env:
             require_trust(_named_by_file(values, env), str(file), _named_by_user(env))
         given, extends = RunSession.with_end(path, RunConfig.as_given(values, str(file)), steps, stretch_schedules)
-        if threads is None and not jax_has_started():
-            threads = recorded_threads(CheckpointStore(RunDirectory.open(path).checkpoint)) or given.threads
+        if threads in (None, "auto") and not jax_has_started():
+            recorded = recorded_threads(CheckpointStore(RunDirectory.open(path).checkpoint))
+            threads = recorded or given.threads or threads
         model = Model.from_config(given, env, threads)
         model._threads = given.threads  # so that it saves what an uninterrupted run saves
         config = dataclasses.replace(given, **model._population._asdict())

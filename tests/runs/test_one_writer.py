@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from adaqn.errors import UserError
 from adaqn.runs.lock import RunLock
 from adaqn.training.callbacks import EvalCallback
 from tests.runs.killed import MEMBERS, SETTINGS, Killed, contents, kill_at, train
+from tests.waiting import wait_for
 
 TRAIN = [
     "train", "--quiet", "--env", "CartPole-v1", "--learning-starts", "50", "--target-update-interval", "20",
@@ -130,10 +130,7 @@ def adaqn(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def wait_for_rows(process: subprocess.Popen[Any], path: Path, rows: int) -> None:
-    deadline = time.monotonic() + 120
-    while not (path.exists() and path.read_text().count("\n") > rows):
-        assert process.poll() is None and time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_for(lambda: path.exists() and path.read_text().count("\n") > rows, process=process)
 
 
 @pytest.mark.thorough

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from adaqn.studies.launchers import LAUNCHERS, Ending, Job, Launcher, Options, o
 from adaqn.studies.study import RunKey, Study
 from adaqn.studies.work import BUSY, DONE, FAILED
 from tests.studies.tiny import finish, tiny
+from tests.waiting import wait_for
 
 # Ray's cluster and submitit fork, and another test of the same process may have started JAX.
 pytestmark = pytest.mark.filterwarnings(r"ignore:os\.fork\(\) was called:RuntimeWarning")
@@ -94,13 +94,6 @@ class Place:
 
         wait_for(over)
         return found
-
-
-def wait_for(condition: Callable[[], object], seconds: float = PATIENCE) -> None:
-    until = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < until, "it took too long"
-        time.sleep(0.05)
 
 
 @pytest.mark.thorough

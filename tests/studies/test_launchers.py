@@ -7,8 +7,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,6 +16,7 @@ from adaqn.studies import processes
 from adaqn.studies.launchers import LAUNCHERS, Ending, Job, Options, open_launcher
 from adaqn.studies.launchers.local import LocalLauncher
 from adaqn.studies.study import RunKey
+from tests.waiting import wait_for
 
 STUBBORN = """
 import signal, sys, time
@@ -38,13 +37,6 @@ def job(tmp_path: Path, seed: int, memory: int = 0) -> Job:
 def executing(monkeypatch: pytest.MonkeyPatch, program: str) -> None:
     """Execute this program instead of runs."""
     monkeypatch.setattr(processes, "command", lambda job: [sys.executable, "-S", "-c", program, str(job.key.seed)])
-
-
-def wait_for(condition: Callable[[], object], seconds: float = 30.0) -> None:
-    until = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < until, "it took too long"
-        time.sleep(0.01)
 
 
 def ended(launcher: LocalLauncher, handle: subprocess.Popen[bytes]) -> Ending:

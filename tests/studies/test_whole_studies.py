@@ -7,8 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -22,6 +20,7 @@ from adaqn.studies.definition import expand
 from adaqn.studies.directory import StudyDirectory
 from adaqn.studies.study import RunKey
 from tests.studies.tiny import TINY
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.thorough
 
@@ -70,13 +69,6 @@ def exact_files(where: Path) -> dict[str, bytes]:
     return {str(file): (where / "study" / file).read_bytes() for file in files if (where / "study" / file).is_file()}
 
 
-def until(condition: Callable[[], bool], process: subprocess.Popen[str]) -> None:
-    limit = time.monotonic() + 200
-    while not condition():
-        assert process.poll() is None and time.monotonic() < limit
-        time.sleep(0.05)
-
-
 def fresh(path: Path) -> Path:
     path.mkdir(parents=True, exist_ok=True)
     (path / "whole.yaml").write_text(yaml.safe_dump(WHOLE))
@@ -106,7 +98,7 @@ def test_ctrl_c_leaves_all_to_be_resumed_and_the_same_command_goes_on(
     where = fresh(tmp_path)
     directory = StudyDirectory(where / "study")
     process = start(where, "--jobs", "2")
-    until(lambda: any(directory.state(key).step >= 500 for key in KEYS[:2]), process)
+    wait_for(lambda: any(directory.state(key).step >= 500 for key in KEYS[:2]), process=process)
     process.send_signal(signal.SIGINT)
     assert "interrupted by SIGINT: the same command goes on" in ends_well(process, 130)
     states = [directory.state(key) for key in KEYS]
@@ -120,12 +112,10 @@ def test_a_killed_study_takes_its_runs_along_and_can_be_resumed(tmp_path: Path, 
     where = fresh(tmp_path)
     directory = StudyDirectory(where / "study")
     process = start(where, "--seeds", "0")
-    until(lambda: directory.state(KEYS[0]).step >= 500, process)
+    wait_for(lambda: directory.state(KEYS[0]).step >= 500, process=process)
     process.kill()
     process.communicate()
-    limit = time.monotonic() + 60
-    while directory.is_locked(KEYS[0]) and time.monotonic() < limit:
-        time.sleep(0.05)
+    wait_for(lambda: not directory.is_locked(KEYS[0]), 60.0)
     assert directory.state(KEYS[0]).status == "interrupted"
     ends_well(start(where, "--seeds", "0"))
     assert exact_files(where) == of_first(reference)
