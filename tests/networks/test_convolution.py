@@ -46,6 +46,33 @@ def test_gradient_by_hand() -> None:
     assert to_x[0, :, :, 0].tolist() == [[1.0, 10.0, 1.0], [100.0, 1000.0, 100.0], [1.0, 10.0, 1.0]]
 
 
+def test_a_kernel_that_covers_the_image_by_hand() -> None:
+    x = jnp.asarray([[1.0, 2.0], [3.0, 4.0]])[None, :, :, None]
+    kernel = jnp.asarray([[1.0, 2.0, 3.0], [10.0, 20.0, 30.0], [100.0, 200.0, 300.0]])[:, :, None, None]
+    # One position: the upper left part of the kernel lies on the image.
+    assert convolve(x, kernel, 2, "same")[0, :, :, 0].tolist() == [[1.0 + 4.0 + 30.0 + 80.0]]
+    # Four positions, each with another part of the kernel on the image.
+    expected = [[20.0 + 60.0 + 600.0 + 1200.0, 10.0 + 40.0 + 300.0 + 800.0], [2.0 + 6.0 + 60.0 + 120.0, 115.0]]
+    assert convolve(x, kernel, 1, "same")[0, :, :, 0].tolist() == expected
+    to_kernel = jax.grad(lambda k: convolve(x, k, 1, "same").sum())(kernel)
+    assert to_kernel[:, :, 0, 0].tolist() == [[1.0, 3.0, 2.0], [4.0, 10.0, 6.0], [3.0, 7.0, 4.0]]
+
+
+@pytest.mark.parametrize(
+    ("size", "side", "stride", "convolutions"),
+    [
+        (4, 8, 3, 0),  # 2 x 2 positions
+        (5, 5, 2, 0),  # 3 x 3
+        (8, 8, 2, 1),  # 4 x 4, where a matrix with a copy of the kernel for each is slower
+        (5, 3, 2, 1),  # most of the matrix would be zeros
+    ],
+)
+def test_small_images_need_no_convolution(size: int, side: int, stride: int, convolutions: int) -> None:
+    x, kernel = operands((2, size, size, 3), side, 4)
+    program = str(jax.make_jaxpr(lambda x, k: convolve(x, k, stride, "same"))(x, kernel))
+    assert program.count("conv_general_dilated[") == convolutions
+
+
 # Every shape is a separate program that runs once.
 QUICKLY: Any = {"xla_backend_optimization_level": 0}
 

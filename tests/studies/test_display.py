@@ -56,6 +56,16 @@ def test_an_arm_that_has_not_begun_has_the_calibrated_pace_or_that_of_the_others
     assert display(True).time_left(progress({A: STATES[A]})) == 0.0
 
 
+def test_runs_of_this_execution_set_the_pace_not_slow_ones_before_it() -> None:
+    slow = RunState("finished", 400, 4000.0)
+    table = display(False)
+    table.show(progress({A: slow, B: RunState("missing"), C: RunState("missing")}))
+    # Nothing else is known yet: 800 steps at 10 s each, one after the other.
+    assert table.time_left(progress({A: slow, B: RunState("missing"), C: RunState("missing")})) == pytest.approx(8000.0)
+    states = {A: slow, B: RunState("finished", 400, 40.0), C: RunState("missing")}
+    assert table.time_left(progress(states)) == pytest.approx(40.0)
+
+
 def test_a_terminal_gets_a_table_of_the_arms() -> None:
     with display(True) as table:
         table.show(progress({**STATES, OTHER: RunState("missing")}))

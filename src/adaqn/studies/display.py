@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Mapping, Sequence
 
 from rich.console import Console, RenderableType
@@ -31,6 +32,7 @@ class StudyDisplay:
         self._live: Live | None = None
         self._last: Progress | None = None
         self._told: dict[RunKey, str] | None = None  # the status that was printed last, where there is no live table
+        self._earlier: frozenset[RunKey] | None = None  # runs that were finished before this execution of the study
 
     def __enter__(self) -> StudyDisplay:
         if self._console.is_terminal and not self._console.is_dumb_terminal:
@@ -47,6 +49,8 @@ class StudyDisplay:
 
     def show(self, progress: Progress) -> None:
         """Draw the table anew, or print what has changed."""
+        if self._earlier is None:
+            self._earlier = frozenset(key for key, state in progress.states.items() if state.status == "finished")
         left = self.time_left(progress)
         self._last = progress
         if self._live is not None:
@@ -71,13 +75,17 @@ class StudyDisplay:
         return max(sum(each) / max(1, running), *each)
 
     def _paces(self, states: Mapping[RunKey, RunState]) -> dict[str, float]:
-        """Seconds per step by arm: as measured in this study, or else as calibrated."""
-        totals: dict[str, tuple[float, int]] = {}
+        """Seconds per step by arm: of the runs that were open under this execution, or as calibrated, or of earlier runs.
+
+        Earlier runs may have been made on another machine, or beside other work.
+        """
+        earlier = self._earlier or frozenset()
+        by_origin: tuple[dict[str, list[float]], ...] = ({}, {})
         for key, state in states.items():
             if state.step and state.elapsed:
-                seconds, steps = totals.get(key.arm, (0.0, 0))
-                totals[key.arm] = (seconds + state.elapsed, steps + state.step)
-        return self._pace | {arm: seconds / steps for arm, (seconds, steps) in totals.items()}
+                by_origin[key in earlier].setdefault(key.arm, []).append(state.elapsed / state.step)
+        now, before = ({arm: statistics.median(found) for arm, found in of.items()} for of in by_origin)
+        return before | self._pace | now
 
     def table(self, progress: Progress, left: float | None, over: bool = False) -> RenderableType:
         """A row for each arm that there is room for, and one for all; `over` when nothing is executed any more."""
