@@ -64,9 +64,10 @@ $(VENV)/.installed: requirements/dev.txt requirements/base.txt pyproject.toml
 	$(BIN)/python -m pip install --no-deps --no-build-isolation -e .
 	touch $@
 
-$(BENCH)/.installed: requirements/bench.txt requirements/dev.txt requirements/base.txt pyproject.toml
+$(BENCH)/.installed: requirements/bench.txt requirements/bench-environments.txt requirements/dev.txt requirements/base.txt pyproject.toml
 	@$(PYTHON) -c '$(TOO_OLD)'
 	$(PYTHON) -m venv $(BENCH)
 	$(BENCH)/bin/python -m pip install -r requirements/bench.txt
+	$(BENCH)/bin/python -m pip install --no-deps -r requirements/bench-environments.txt
 	$(BENCH)/bin/python -m pip install --no-deps --no-build-isolation -e .
 	touch $@

@@ -7,7 +7,7 @@
 Every run is a process of its own on one core, and leaves one small file; a run whose file exists is not repeated. No
 setting is given to either side. The default members were chosen on the first environments, by a comparison with other
 sets of four (`CANDIDATES`) that is part of the runs; the other environments only check them. SB3 gets images as vectors
-("MlpPolicy"), because its convolutions need 36 x 36 pixels.
+("MlpPolicy"), because its convolutions need 36 x 36 pixels. The packages are those of `make bench`'s environment.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ class StudyDisplay:
         return max(sum(each) / max(1, running), *each)
 
     def _paces(self, states: Mapping[RunKey, RunState]) -> dict[str, float]:
-        """Seconds per step by arm: of the runs that were open under this execution, or as calibrated, or of earlier runs.
+        """Seconds per step by arm: of runs that were open under this execution, or as calibrated, or of earlier runs.
 
         Earlier runs may have been made on another machine, or beside other work.
         """
