@@ -72,7 +72,8 @@ def test_a_torn_last_line_is_ignored(tmp_path: Path) -> None:
     (tmp_path / "progress.csv").write_text("time/total_timesteps,train/loss\n10,\n20,0.5\n3")
     data = read_run(tmp_path)
     assert [column.tolist() for column in data.episodes] == [[10], [1.5], [10]]
-    assert [column.tolist() for column in data.selection] == [[5], [0], [[0.5]], [[5]], [[1.0]]]
+    assert [column.tolist() for column in data.selection[:5]] == [[5], [0], [[0.5]], [[5]], [[1.0]]]
+    assert data.selection.discount is None
     assert data.members == [{"step": 0, "members": []}]
     assert data.progress["time/total_timesteps"].tolist() == [10, 20]
     assert np.isnan(data.progress["train/loss"]).tolist() == [True, False]

@@ -19,15 +19,20 @@ class Discounts(NamedTuple):
 
 
 def discounts_of(run: RunData) -> Discounts | None:
-    """The discounts of a run in which the discount can change; None for other runs."""
-    progress = run.progress
+    """The discounts of a run in which the discount can change; None for other runs.
+
+    Runs of earlier versions have no column for it in selection.csv: it follows from the members, or is in the logs.
+    """
+    progress, selection = run.progress, run.selection
+    history = [(line["step"], [member_of(values).discount for values in line["members"]]) for line in run.members]
+    of_members = {discount for _, members in history for discount in members}
+    if selection.discount is not None:
+        return Discounts(selection.step.astype(np.float64), selection.discount, learned=len(of_members) < 2)
     tags = [tag for tag in progress if tag.endswith("/discount")]
     if tags:
         known = np.isfinite(progress[tags[0]])
         return Discounts(progress["time/total_timesteps"][known], progress[tags[0]][known], True)
-    history = [(line["step"], [member_of(values).discount for values in line["members"]]) for line in run.members]
-    selection = run.selection
-    if len({discount for _, members in history for discount in members}) < 2 or not len(selection.step):
+    if len(of_members) < 2 or not len(selection.step):
         return None
     gamma = float((run.config.get("settings") or {}).get("gamma", np.nan))
     # A target update at the step of a generation chose among the members that came out of it.

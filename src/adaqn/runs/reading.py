@@ -36,6 +36,7 @@ class Selections(NamedTuple):
     loss: NDArray[np.float64]  # [n, K] cumulated loss, inf for a diverged member
     acted: NDArray[np.float64]  # [n, K] actions since the last target update, or share of updates in the behaviour pair
     selected: NDArray[np.float64]  # [n, K] share of the row's target updates in which the member was in the target
+    discount: NDArray[np.float64] | None = None  # [n] of the target, in runs in which it can change
 
 
 class Evaluations(NamedTuple):
@@ -107,7 +108,9 @@ def read_selection(path: Path) -> Selections:
     """Read selection.csv."""
     header, rows = _read_table(path)
     members = sum(column.startswith("loss_") for column in header)
-    if header and (len(header) - 2 not in (2 * members, 3 * members) or not members):
+    has_discount = header[-1:] == ["discount"]
+    of_members = len(header) - 2 - has_discount
+    if header and (of_members not in (2 * members, 3 * members) or not members):
         raise UserError(
             f"{path} must have the columns step, target, loss_0, ..., acted_0, ..., but it has {','.join(header)!r}"
         )
@@ -115,11 +118,12 @@ def read_selection(path: Path) -> Selections:
     target = _whole(path, values[:, 1])
     if ((target < 0) | (target >= members)).any():
         raise UserError(f"{path} has losses of {members} members, but its targets include other members")
-    blocks = [values[:, first : first + members] for first in range(2, len(header), max(1, members))]
+    blocks = [values[:, first : first + members] for first in range(2, 2 + of_members, max(1, members))]
     # Without `selected` columns, a row is one target update with one target member.
     alone = (target[:, None] == np.arange(members)).astype(np.float64)
     loss, acted, selected = (*blocks, *[alone] * (3 - len(blocks)))
-    return Selections(_whole(path, values[:, 0]), target, loss, acted, selected)
+    discount = values[:, -1] if has_discount else None
+    return Selections(_whole(path, values[:, 0]), target, loss, acted, selected, discount)
 
 
 def read_evaluations(path: Path) -> Evaluations:

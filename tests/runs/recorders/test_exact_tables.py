@@ -6,8 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from adaqn import AdaDQN, MetaGradientDQN, grid
 from adaqn.agents.events import TargetUpdate
+from adaqn.analysis.discounts import discounts_of
 from adaqn.exact_file import ExactFile
+from adaqn.runs.reading import read_run, read_selection
 from adaqn.runs.recorders.exact_tables import EpisodesRecorder, MembersRecorder, SelectionRecorder
 from adaqn.training.observers import Episode
 
@@ -32,6 +35,31 @@ def test_selection(tmp_path: Path, trainer: Any) -> None:
     assert (tmp_path / "selection.csv").read_text() == (
         "step,target,loss_0,loss_1,acted_0,acted_1\n200,0,0.1,inf,150,50\n400,0,1e+20,3.0,0,200\n"
     )
+
+
+def test_selection_with_a_discount_that_changes(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    members = grid(hidden=[(4,)], discount=[0.5, 0.75])
+    settings = {"learning_starts": 8, "target_update_interval": 8, "batch_size": 4, "buffer_size": 64}
+    AdaDQN("CartPole-v1", members=members, seed=0, **settings).learn(40, run_dir=path)
+    header, *rows = (path / "selection.csv").read_text().splitlines()
+    assert header == "step,target,loss_0,loss_1,acted_0,acted_1,discount"
+    targets, discounts = zip(*((row.split(",")[1], row.split(",")[-1]) for row in rows), strict=True)
+    assert len(rows) >= 3 and list(discounts) == [{"0": "0.5", "1": "0.75"}[target] for target in targets]
+    selection = read_selection(path / "selection.csv")
+    assert selection.discount is not None and selection.discount.tolist() == list(map(float, discounts))
+    assert selection.acted.shape == (len(rows), 2)
+
+
+def test_selection_with_a_learned_discount(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    settings = {"learning_starts": 8, "target_update_interval": 8, "batch_size": 4, "buffer_size": 64}
+    model = MetaGradientDQN("CartPole-v1", seed=0, meta_learning_rate=0.1, **settings)
+    model.learn(40, run_dir=path)
+    selection = read_selection(path / "selection.csv")
+    assert selection.discount is not None and len(set(selection.discount.tolist())) == len(selection.discount) >= 3
+    discounts = discounts_of(read_run(path))
+    assert discounts is not None and discounts.learned
 
 
 def test_members(tmp_path: Path, trainer: Any) -> None:

@@ -169,6 +169,13 @@ class EnsembleAgent(ABC, Generic[Learning, Programs]):
         """The target member; the first one if there are several."""
         return int(state.learning.selected.members[0])
 
+    def target_discount(self, state: AgentState[Learning]) -> float | None:
+        """The discount of the target member; None if all members have the same one for the whole run."""
+        changes = self.evolution is not None and self.evolution.changes_discount
+        if not changes and len(set(self.discounts(self._members))) == 1:
+            return None
+        return float(self.discounts(state.members)[self.target_member(state)])
+
     def target_update(
         self,
         state: AgentState[Learning],
@@ -188,6 +195,7 @@ class EnsembleAgent(ABC, Generic[Learning, Programs]):
             acted=tuple(np.asarray(acted).tolist()),
             newly_diverged=tuple(np.flatnonzero(newly_diverged).tolist()),
             selected=None if selected is None else tuple(np.asarray(selected).tolist()),
+            discount=self.target_discount(state),
         )
 
     def report(self, state: AgentState[Learning], clock: Clock) -> Report:
@@ -214,7 +222,7 @@ class EnsembleAgent(ABC, Generic[Learning, Programs]):
             "ada/diverged": float(record.diverged.sum()),
         }
         metrics |= {f"ada/loss_{k}": float(loss) for k, loss in enumerate(record.last_loss)}
-        return Report(members, targets, state.generation, metrics)
+        return Report(members, targets, state.generation, metrics, discount=self.target_discount(state))
 
     def to_arrays(self, state: AgentState[Learning]) -> tuple[Arrays, Json]:
         """Convert the whole state to named arrays and JSON."""

@@ -222,10 +222,14 @@ class MetaGradientAgent(EnsembleAgent[MetaState, Programs]):
         """The ordinary network that the conditioned one is for the learned discount."""
         return greedy_weights(self.ensemble_of(state.members), 0, state.learning, state.members[0])
 
+    def target_discount(self, state: State) -> float:
+        """The learned discount."""
+        return float(state.learning.discount.value)
+
     def report(self, state: State, clock: Clock) -> Report:
         """Summarize the member, with the learned discount."""
         report = super().report(state, clock)
-        discount = float(state.learning.discount.value)
+        discount = self.target_discount(state)
         own = {
             "train/discount": discount,
             "train/outer_loss": float(state.learning.outer_loss),

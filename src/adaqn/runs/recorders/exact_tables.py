@@ -52,19 +52,22 @@ class EpisodesRecorder(ExactRecorder):
 class SelectionRecorder(ExactRecorder):
     """selection.csv: a row per target update, with the losses it was based on, and actions per member since the last.
 
-    If a row summarizes many target updates, it also has the share of them in which each member was selected.
+    If a row summarizes many target updates, it also has the share of them in which each member was selected. In runs in
+    which the target's discount can change, its discount is the last column.
     """
 
     def first_line(self, trainer: RunView) -> str:
         """The header."""
-        members = range(len(trainer.report().members))
+        report = trainer.report()
         names = ("loss", "acted", "selected") if trainer.traits.sums_up_selections else ("loss", "acted")
-        return ",".join(["step", "target", *(f"{name}_{k}" for name in names for k in members)]) + "\n"
+        columns = ["step", "target", *(f"{name}_{k}" for name in names for k in range(len(report.members)))]
+        return ",".join(columns if report.discount is None else [*columns, "discount"]) + "\n"
 
     def on_event(self, trainer: RunView, event: Event) -> None:
         """Write the row of a target update; losses have the fewest digits that identify the float32 value."""
         if isinstance(event, TargetUpdate):
-            numbers = (*event.cumulated_loss, *event.acted, *(event.selected or ()))
+            discount = () if event.discount is None else (event.discount,)
+            numbers = (*event.cumulated_loss, *event.acted, *(event.selected or ()), *discount)
             row = [str(event.step), str(event.target), *map(_shortest, numbers)]
             self.file.append(",".join(row) + "\n")
 
