@@ -23,7 +23,7 @@ class TargetUpdate(NamedTuple):
     acted: tuple[float, ...]  # [K] actions chosen by each member, or the fraction of actor updates that used it
     newly_diverged: tuple[int, ...]  # members that diverged since the previous event
     selected: tuple[float, ...] | None = None  # [K] fraction of updates with the member in the target
-    discount: float | None = None  # of the target member, in runs in which the target's discount can change
+    discount: float | None = None  # of the target member
 
 
 class Generation(NamedTuple):

@@ -77,7 +77,6 @@ class Report(NamedTuple):
     generation: int  # of the member whose policy is used, as numbered in members.jsonl
     metrics: dict[str, float]  # scalars for the logs, by tag (`train/loss`, `ada/...`)
     lines: tuple[str, ...] = ()  # printed below the table of members
-    discount: float | None = None  # of the target member, in runs in which the target's discount can change
     policy_return: float | None = None  # return of the learned policy, if the algorithm measures it (`measures_policy`)
 
     @property

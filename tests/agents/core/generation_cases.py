@@ -61,7 +61,6 @@ class Witness:
 
     evolution: Evolution | None
     fitness: list[list[float]] = field(default_factory=list)
-    changes_discount: bool = False
 
     def due(self, step: int, members: Sequence[Hyperparameters]) -> bool:
         assert self.evolution is not None

@@ -97,7 +97,7 @@ def test_losses_are_summed_and_the_smallest_sum_wins() -> None:
     assert run.learning.record.loss.tolist() == [3.0, 22.5]
     assert run.learning.record.last_loss.tolist() == [1.25, 2.25]
     run, event = target_update(agent, run)
-    assert event == TargetUpdate(step=7, target=0, cumulated_loss=(3.0, 22.5), acted=(0, 0), newly_diverged=())
+    assert event == TargetUpdate(7, target=0, cumulated_loss=(3.0, 22.5), acted=(0, 0), newly_diverged=(), discount=0.5)
     assert run.learning.record.loss.tolist() == [0.0, 0.0]
     # Cut, so y = 1 for action 1, as FLAT predicts; STEEP predicts 2.
     for _ in range(2):

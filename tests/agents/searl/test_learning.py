@@ -131,7 +131,7 @@ def test_the_tournament_is_won_by_the_highest_mean_return_whatever_the_losses() 
     agent.members.evolution = witness = Witness(agent.members.evolution)
     run, update, generation = competed(agent, with_record(run, loss=losses))
     assert witness.fitness == [[-3.5, -4.5, -2.5]]
-    assert update == TargetUpdate(12, 1, (0.125, 9.0, 2.0), (4, 4, 4), ())
+    assert update == TargetUpdate(12, 1, (0.125, 9.0, 2.0), (4, 4, 4), (), discount=0.5)
     # All three are drawn in every round, so the best wins all of them: it stays, and the others are its children.
     assert [member.parent for member in generation.members] == [1, 1, 1]
     assert [member.mutation for member in generation.members] == ["learning_rate", None, "learning_rate"]

@@ -169,11 +169,8 @@ class EnsembleAgent(ABC, Generic[Learning, Programs]):
         """The target member; the first one if there are several."""
         return int(state.learning.selected.members[0])
 
-    def target_discount(self, state: AgentState[Learning]) -> float | None:
-        """The discount of the target member; None if all members have the same one for the whole run."""
-        changes = self.evolution is not None and self.evolution.changes_discount
-        if not changes and len(set(self.discounts(self._members))) == 1:
-            return None
+    def target_discount(self, state: AgentState[Learning]) -> float:
+        """The discount of the target member."""
         return float(self.discounts(state.members)[self.target_member(state)])
 
     def target_update(
@@ -222,7 +219,7 @@ class EnsembleAgent(ABC, Generic[Learning, Programs]):
             "ada/diverged": float(record.diverged.sum()),
         }
         metrics |= {f"ada/loss_{k}": float(loss) for k, loss in enumerate(record.last_loss)}
-        return Report(members, targets, state.generation, metrics, discount=self.target_discount(state))
+        return Report(members, targets, state.generation, metrics)
 
     def to_arrays(self, state: AgentState[Learning]) -> tuple[Arrays, Json]:
         """Convert the whole state to named arrays and JSON."""

@@ -20,11 +20,6 @@ from adaqn.space import SearchSpace
 class Evolution(Protocol):
     """Decides when members are replaced, and by which."""
 
-    @property
-    def changes_discount(self) -> bool:
-        """Whether members may be replaced by ones with another discount."""
-        ...
-
     def due(self, step: int, members: Sequence[Hyperparameters]) -> bool:
         """Whether these members are due for replacement at this step."""
         ...
@@ -42,11 +37,6 @@ class Generations:
 
     space: SearchSpace
     settings: EvolutionSettings
-
-    @property
-    def changes_discount(self) -> bool:
-        """Whether the space varies the discount."""
-        return self.space.discount is not None
 
     def due(self, step: int, members: Sequence[Hyperparameters]) -> bool:
         """At every multiple of the interval."""
@@ -66,11 +56,6 @@ class Replacements:
     """A single member that follows a schedule of hyperparameters."""
 
     schedule: tuple[Scheduled, ...]
-
-    @property
-    def changes_discount(self) -> bool:
-        """Whether the schedule has several discounts."""
-        return len({entry.hyperparameters.discount for entry in self.schedule}) > 1
 
     def due(self, step: int, members: Sequence[Hyperparameters]) -> bool:
         """Whether the scheduled hyperparameters at this step differ from the member's."""

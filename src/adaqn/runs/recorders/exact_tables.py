@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from adaqn.training.evaluation_table import EVALUATIONS_HEADER, evaluation_row
 from adaqn.training.observers import Episode, Observer, RunView
 
 EPISODES_HEADER = "step,return,length\n"
+DISCOUNT = "discount"  # column of selection.csv
 
 
 class ExactRecorder(Observer[RunView]):
@@ -56,17 +58,28 @@ class SelectionRecorder(ExactRecorder):
     which the target's discount can change, its discount is the last column.
     """
 
+    _has_discount = False
+
     def first_line(self, trainer: RunView) -> str:
         """The header."""
-        report = trainer.report()
+        members = trainer.report().members
         names = ("loss", "acted", "selected") if trainer.traits.sums_up_selections else ("loss", "acted")
-        columns = ["step", "target", *(f"{name}_{k}" for name in names for k in range(len(report.members)))]
-        return ",".join(columns if report.discount is None else [*columns, "discount"]) + "\n"
+        columns = ["step", "target", *(f"{name}_{k}" for name in names for k in range(len(members)))]
+        # Members that differ in their discount do so from the start, also in a space that varies it.
+        several = len({member.hyperparameters.discount for member in members}) > 1
+        last = [DISCOUNT] if several or trainer.traits.learns_hyperparameters else []
+        return ",".join([*columns, *last]) + "\n"
+
+    def on_start(self, trainer: RunView) -> None:
+        """Start the file, or continue it with the columns that it has."""
+        super().on_start(trainer)
+        with open(self.file.path, encoding="utf-8") as file:
+            self._has_discount = file.readline().rstrip("\n").endswith(f",{DISCOUNT}")
 
     def on_event(self, trainer: RunView, event: Event) -> None:
         """Write the row of a target update; losses have the fewest digits that identify the float32 value."""
         if isinstance(event, TargetUpdate):
-            discount = () if event.discount is None else (event.discount,)
+            discount = (math.nan if event.discount is None else event.discount,) if self._has_discount else ()
             numbers = (*event.cumulated_loss, *event.acted, *(event.selected or ()), *discount)
             row = [str(event.step), str(event.target), *map(_shortest, numbers)]
             self.file.append(",".join(row) + "\n")
