@@ -1,7 +1,9 @@
 """One DQN update on batches of Atari frames, ours against PyTorch's: `python -m benchmarks.convolutions`.
 
 Both compute a target from the next frames, one gradient and one Adam step with the same network on one core. They
-take turns, and the minimum processor time of each is reported: other processes can only increase it.
+take turns, and the minimum processor time of each is reported: other processes can only increase it. With `--layers`,
+single layers instead, forwards and backwards, ours against XLA's convolution: those behind the first layer of networks
+from the space `images` on MinAtar.
 """
 
 from __future__ import annotations
@@ -15,6 +17,13 @@ from typing import Any
 
 BATCH, ACTIONS, UNITS = 32, 6, 512
 LAYERS = ((32, 8, 4), (64, 4, 2), (64, 3, 1))  # channels, kernel, stride
+SMALL_LAYERS = (
+    (5, 64, 8, 2),
+    (5, 64, 3, 2),
+    (4, 53, 8, 3),
+    (3, 64, 4, 2),
+    (2, 60, 6, 5),
+)  # side, channels, kernel, stride
 
 
 def main() -> None:
@@ -23,24 +32,61 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--members", type=int, default=1)
     parser.add_argument("--core", type=int, default=0)
+    parser.add_argument("--layers", action="store_true", help="measure single layers on small images")
     given = parser.parse_args()
     os.sched_setaffinity(0, {given.core})
     os.environ["PJRT_NPROC"] = "1"
-    updates = {"adaqn": ours(given.members), "torch": torchs()}
-    times: dict[str, list[float]] = {name: [] for name in updates}
-    for update in updates.values():
-        update()  # compile
-    for _ in range(given.rounds):
-        for name, update in updates.items():
-            begun = time.process_time()
-            update()
-            times[name].append(time.process_time() - begun)
-    least = {name: min(found) for name, found in times.items()}
+    if given.layers:
+        for side, channels, kernel, stride in SMALL_LAYERS:
+            least = fastest(layer_updates(side, channels, kernel, stride), given.rounds)
+            print(
+                f"{channels} kernels of {kernel} x {kernel}, stride {stride}, on {side} x {side} x {channels}: "
+                f"{1e3 * least['adaqn']:.2f} ms, XLA {1e3 * least['xla']:.2f} ms"
+            )
+        return
+    least = fastest({"adaqn": ours(given.members), "torch": torchs()}, given.rounds)
     for name, seconds in least.items():
         print(f"{name}: {1e3 * seconds:.1f} ms per update")
     print(
         f"ours with {given.members} members takes {least['adaqn'] / least['torch']:.2f} times as long as torch with one"
     )
+
+
+def fastest(updates: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
+    """The least processor time of each, which take turns."""
+    times: dict[str, list[float]] = {name: [] for name in updates}
+    for update in updates.values():
+        update()  # compile
+    for _ in range(rounds):
+        for name, update in updates.items():
+            begun = time.process_time()
+            update()
+            times[name].append(time.process_time() - begun)
+    return {name: min(found) for name, found in times.items()}
+
+
+def layer_updates(side: int, channels: int, kernel: int, stride: int) -> dict[str, Callable[[], Any]]:
+    """A layer on square images, forwards and backwards: ours, and XLA's with its own gradient."""
+    import jax
+    import numpy as np
+
+    from adaqn.compilation import prepare_jax, small_program
+    from adaqn.networks.convolution import convolve
+
+    prepare_jax()
+    rng = np.random.default_rng(0)
+    image = rng.standard_normal((BATCH, side, side, channels), np.float32)
+    weights = rng.standard_normal((kernel, kernel, channels, channels), np.float32)
+
+    def xla(x: Any, k: Any) -> Any:
+        layout = ("NHWC", "HWIO", "NHWC")
+        return jax.lax.conv_general_dilated(x, k, (stride, stride), "SAME", dimension_numbers=layout)
+
+    def update(layer: Callable[..., Any]) -> Callable[[], Any]:
+        program = small_program(jax.value_and_grad(lambda x, k: layer(x, k).sum(), argnums=(0, 1)))
+        return lambda: jax.block_until_ready(program(image, weights))
+
+    return {"adaqn": update(lambda x, k: convolve(x, k, stride, "same")), "xla": update(xla)}
 
 
 def ours(members: int) -> Callable[[], Any]:

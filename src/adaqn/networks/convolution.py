@@ -7,8 +7,8 @@ take equally long. So the forward pass is XLA's, as is the gradient of a kernel 
 the backward pass is that of `_by_product`.
 
 A kernel that covers a small image is a dense layer with shared weights, and computed as such. In the space `images`
-such layers are common behind the first one: 53 kernels of 8 x 8 with stride 3 on 4 x 4 pixels took 8.2 ms (B = 32,
-forwards and backwards) and take 0.6. All ways are equal up to the order of summation.
+such layers are common behind the first one: 64 kernels of 8 x 8 with stride 2 on 5 x 5 x 64 take 3.2 instead of XLA's
+35 ms (B = 32, forwards and backwards). All ways are equal up to the order of summation.
 """
 
 from __future__ import annotations
