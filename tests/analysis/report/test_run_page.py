@@ -14,7 +14,7 @@ from matplotlib.colors import to_rgb
 
 pytest.importorskip("bokeh", reason="the report needs Bokeh: pip install adaqn[report]")
 
-from adaqn.analysis.report.charts import colour, luminance
+from adaqn.analysis.report.charts import colour, luminance, short
 from adaqn.analysis.report.command import write_report
 from adaqn.analysis.report.document import report_page
 from adaqn.analysis.report.resources import resource_charts
@@ -43,7 +43,7 @@ def test_the_page_of_a_run_has_its_results_members_versions_and_the_command_that
     text = text_of(page)
 
     assert "finished" in text and "200,000 steps" in text and "539 episodes" in text
-    assert "final return 237" in text and "mean return over the run 158" in text
+    assert "final return (mean of the last 100 episodes) 237" in text and "mean return over the run 158" in text
     # layers, activation, optimizer, learning rate, loss, target, acted, return (episodes), diverged, last loss
     assert re.search(r"3 200x200 relu adam 3e-4 l2 95\.0% [\d.]+% 180 \(481\) no 459\b", text)
     assert f"adaqn train --config {run}/config.yaml --run-dir NEW_DIRECTORY" in text
@@ -253,3 +253,65 @@ def test_a_finished_run_without_recorded_target_updates_does_not_promise_any(run
     assert verdict(short, ["a", "b"]) == ["The run has 2 members, and no target update was recorded, as it is short."]
     begun = dataclasses.replace(short, summary=None)
     assert verdict(begun, ["a", "b"]) == ["The run has 2 members, and no target update has been made yet."]
+
+
+def test_the_verdict_does_not_name_a_second_member_that_was_never_target(run: Path) -> None:
+    rows = ["step,target,loss_0,loss_1,acted_0,acted_1", *(f"{100 * n},0,1.0,1.5,60,40" for n in range(1, 21))]
+    (run / "selection.csv").write_text("\n".join(rows) + "\n")
+    assert verdict(read_run(run), ["small", "large"])[0] == (
+        "Member 0 (small) won: it was the target in 100% of the 20 target updates; no other member was."
+    )
+
+
+def test_the_two_critics_of_a_plain_actor_critic_have_no_winner(run: Path) -> None:
+    line = json.loads((run / "members.jsonl").read_text())
+    line["members"] = [line["members"][0]] * 2
+    (run / "members.jsonl").write_text(json.dumps(line) + "\n")
+    header = "step,target,loss_0,loss_1,acted_0,acted_1,selected_0,selected_1"
+    (run / "selection.csv").write_text(f"{header}\n1000,0,1.0,1.5,1.0,0.0,1.0,1.0\n2000,0,1.0,1.5,1.0,0.0,1.0,1.0\n")
+    summary = json.loads((run / "summary.json").read_text()) | {"selections": [2000, 2000], "updates": 2000}
+    (run / "summary.json").write_text(json.dumps(summary))
+    page = report_page([run])
+    text = text_of(page)
+    assert "This run trains a single set of hyperparameters, so there was no target to choose." in text
+    assert "won" not in text and page.count('data-root-id="') == 2  # returns, losses
+
+
+def test_a_search_shows_its_trials_and_which_one_is_the_best(run: Path) -> None:
+    values = {"hidden": [8], "activation": "relu", "optimizer": "adam", "learning_rate": 0.001, "loss": "l2"}
+    trials = [
+        {"number": 0, "fidelity": 500, "fitness": 90.0},  # a short one, which the search ranks below the long ones
+        {"number": 1, "fidelity": 1000, "fitness": 10.0},
+        {"number": 2, "fidelity": 1000, "fitness": 20.0},
+        {"number": 3, "fidelity": 1000, "fitness": None},
+    ]
+    span = {"first_step": 3000, "last_step": 4000, "hyperparameters": values}
+    (run / "trials.jsonl").write_text("".join(json.dumps(trial | span) + "\n" for trial in trials))
+    text = text_of(report_page([run]))
+    best = (
+        "trial 2 (relu, adam, l2, layers 8, learning rate 0.001), at steps 3,000 to 4,000, with a mean return of 20.0"
+    )
+    assert best in text and re.search(r"; next is trial 1 \([^)]*\) with 10\.0\. Only the 2 longest trials", text)
+    rows = re.findall(r"(\d) 8 relu adam 1e-3 l2 ([\d,]+) 3,000 4,000 (\S+)", text)
+    assert rows == [("2", "1,000", "20.0"), ("1", "1,000", "10.0"), ("3", "1,000", "–"), ("0", "500", "90.0")]
+    # The losses are those of whichever trial was last, so there is no table of members.
+    assert "last loss" not in text
+
+
+def test_a_learned_discount_is_drawn(run: Path) -> None:
+    before = report_page([run]).count('data-root-id="')
+    (run / "progress.csv").write_text("time/total_timesteps,train/discount\n1000,0.99\n2000,0.985\n")
+    page = report_page([run])
+    assert "Discount that this run learns, over time" in text_of(page)
+    assert page.count('data-root-id="') == before + 1
+    assert "It learned its discount, which went from 0.99 to 0.985." in verdict(read_run(run), ["one"])
+
+
+def test_a_finished_run_that_lost_episodes_is_said(run: Path) -> None:
+    lines = (run / "episodes.csv").read_text().splitlines(keepends=True)
+    (run / "episodes.csv").write_text("".join(lines[:-2]) + "200")
+    assert "counts 539 episodes, but episodes.csv has 537" in text_of(report_page([run]))
+
+
+def test_a_name_with_line_breaks_is_one_line_in_a_legend() -> None:
+    assert short("a\nb  c") == "a b c"

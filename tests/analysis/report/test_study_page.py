@@ -5,13 +5,18 @@ import shutil
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 pytest.importorskip("bokeh", reason="the report needs Bokeh: pip install adaqn[report]")
 
+from adaqn.analysis.page import Page
 from adaqn.analysis.report.document import report_page
 from adaqn.analysis.report.live import HOST, ReportServer, server
+from adaqn.analysis.report.study_charts import curves_chart
+from adaqn.analysis.scores import StudyScores
+from adaqn.analysis.study import read_results
 from adaqn.analysis.summary import summarize
 from adaqn.errors import UserError
 from tests.analysis.report.test_run_page import SCRIPTS, text_of
@@ -178,3 +183,23 @@ def test_a_port_that_cannot_be_used_is_one_sentence(serving: ReportServer) -> No
 def test_the_page_has_no_address_to_load(study: Path) -> None:
     page = SCRIPTS.sub("", report_page([study]))
     assert re.findall(r"""(?:src|href)\s*=\s*["']?(?!#|data:)([^"'> ]+)""", page) == []
+
+
+def test_runs_are_listed_by_arm_and_seed(study: Path) -> None:
+    for seed in ("10", "2"):
+        shutil.copytree(study / "adadqn/LunarLander-v3/0", study / f"adadqn/LunarLander-v3/{seed}")
+        config = study / f"adadqn/LunarLander-v3/{seed}/config.yaml"
+        config.write_text(config.read_text().replace("seed: 0", f"seed: {seed}"))
+    rows = re.findall(r"(adadqn|dqn-25x25) LunarLander-v3 (\d+) finished", text_of(report_page([study])))
+    assert [(arm, int(seed)) for arm, seed in rows] == [
+        ("adadqn", 0), ("adadqn", 1), ("adadqn", 2), ("adadqn", 10), ("dqn-25x25", 0), ("dqn-25x25", 1),
+    ]  # fmt: skip
+
+
+def test_grid_and_random_search_can_be_told_apart(study: Path) -> None:
+    shutil.copytree(STUDY / "dqn-50x50/LunarLander-v3", study / "dqn-50x50/LunarLander-v3")
+    page = Page(StudyScores(read_results(study)))
+    drawn: list[Any] = curves_chart(page, page.scores).renderers
+    lines = [one.glyph for one in drawn if type(one.glyph).__name__ == "Line"]
+    looks = {(line.line_color, str(line.line_dash)) for line in lines}
+    assert len(lines) == len(looks) == 5  # AdaDQN, two DQNs, grid and random search

@@ -143,7 +143,7 @@ def dashes(look: Look) -> Any:
 
 def short(label: str, longest: int = LONGEST_NAME) -> str:
     """A label for a legend or an axis; `$$` would make Bokeh look for a typesetting script."""
-    label = label.replace("$$", "$ $").replace("\\", "⧵")
+    label = " ".join(label.split()).replace("$$", "$ $").replace("\\", "⧵")
     return label if len(label) <= longest else label[: longest - 1] + "…"
 
 

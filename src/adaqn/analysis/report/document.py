@@ -15,6 +15,7 @@ from adaqn.analysis.report.run_section import run_section
 from adaqn.analysis.report.several import comparison
 from adaqn.analysis.report.sources import Sources, read_sources
 from adaqn.analysis.report.study_section import study_section
+from adaqn.runs.recorders.summary import FINAL_EPISODES
 
 GENERATOR = "adaqn report"
 MOST_RUNS = 12  # that are shown one by one
@@ -94,7 +95,8 @@ def _page(title: str, sections: Sequence[tuple[str, Markup]], body: str, library
 <main>
 {body}
 </main>
-<footer>IQM: interquartile mean. AUC: area under the curve, divided by the steps. Steps are environment steps.</footer>
+<footer>IQM: interquartile mean. AUC: area under the curve, divided by the steps. Final return of a run: mean of its
+last {FINAL_EPISODES} episodes. Steps are environment steps.</footer>
 {scripts}</body>
 </html>
 """

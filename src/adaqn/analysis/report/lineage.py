@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -13,12 +14,17 @@ from adaqn.analysis.report.charts import NEUTRAL, Chart, colour, hover, legend_b
 from adaqn.analysis.report.markup import Cell, Markup, details, element, table
 from adaqn.analysis.style import OKABE_ITO
 from adaqn.hyperparameters import Hyperparameters
-from adaqn.runs.labels import layers_kind_label, member_labels
+from adaqn.runs.labels import convolutions_label, layers_kind_label, member_labels, options_label
 from adaqn.runs.reading import RunData, member_of
 
 MOST_ROWS = 400  # of the table of mutations
 _TARGET = colour(OKABE_ITO[4])
 _KEPT = "kept"
+_NUMBERS: dict[str, Callable[[Hyperparameters], float]] = NUMBERS | {
+    "limit of the gradient's norm": lambda member: member.max_grad_norm or math.nan,
+    "weight decay": lambda member: member.weight_decay or math.nan,
+}
+_LOGARITHMIC = ("learning rate", "limit of the gradient's norm", "weight decay")
 
 
 class Node(NamedTuple):
@@ -111,9 +117,16 @@ def _origin(node: Node) -> str:
 def describe(member: Hyperparameters) -> str:
     """All hyperparameters of a member in one line."""
     kind = layers_kind_label(member)
-    layers = f"{'' if kind == 'plain' else f'{kind} '}layers {'x'.join(map(str, member.hidden)) or 'none'}"
-    words = (member.activation, member.optimizer, member.loss, layers, f"learning rate {member.learning_rate:.3g}")
-    return ", ".join(words)
+    words = [
+        member.activation,
+        f"{member.optimizer} {options_label(member)}".strip(),
+        member.loss,
+        f"{'' if kind == 'plain' else f'{kind} '}layers {'x'.join(map(str, member.hidden)) or 'none'}",
+        f"convolutions {convolutions_label(member)}" if member.convolutions else "",
+        f"learning rate {member.learning_rate:.3g}",
+        "" if member.discount is None else f"discount {member.discount:.6g}",
+    ]
+    return ", ".join(word for word in words if word)
 
 
 def mutations_table(generations: Sequence[Sequence[Node]]) -> Markup:
@@ -133,7 +146,7 @@ def history_charts(run: RunData, generations: Sequence[Sequence[Node]], last: in
     """Each hyperparameter that differs over time: those of all members, and those of the target."""
     every = [node.member for nodes in generations for node in nodes]
     found: list[tuple[str, Chart]] = []
-    for name, number in NUMBERS.items():
+    for name, number in _NUMBERS.items():
         if len({number(member) for member in every}) > 1:
             found.append((name, _history(run, generations, last, name, number)))
     for name, word in WORDS.items():
@@ -153,7 +166,7 @@ def _history(
     value: Callable[[Hyperparameters], float],
     words: Sequence[str] = (),
 ) -> Chart:
-    options: dict[str, Any] = {"y_axis_type": "log"} if name == "learning rate" else {}
+    options: dict[str, Any] = {"y_axis_type": "log"} if name in _LOGARITHMIC else {}
     chart = new_chart("environment steps", name, height=130 + 16 * len(words) if words else 220, **options)
     step_axis(chart)
     if words:

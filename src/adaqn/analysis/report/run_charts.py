@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from adaqn.analysis.discounts import Discounts
 from adaqn.analysis.picture import BINS, running_mean, running_windows, target_shares, thinned
 from adaqn.analysis.report.charts import (
     NEUTRAL,
@@ -102,7 +104,7 @@ def _raster(
     step_axis(chart)
     chart.ygrid.visible = False
     chart.yaxis.ticker = list(range(members))
-    chart.yaxis.major_label_overrides = {index: short(label, 18) for index, label in enumerate(labels)}
+    chart.yaxis.major_label_overrides = {index: short(f"{index}: {label}", 21) for index, label in enumerate(labels)}
     row, column = np.nonzero(shares > 0.0)
     share = shares[row, column]
     quads = chart.quad(
@@ -115,6 +117,21 @@ def _raster(
         ),
     )  # fmt: skip
     hover(chart, [quads], {"member": "@member", "steps": "@left{0,0} to @right{0,0}", what: "@share{0.0} %"})
+    return chart
+
+
+def discounts_chart(discounts: Discounts) -> Chart:
+    """The discount over time; that of a target member stays until the next target update."""
+    chart = new_chart("environment steps", "discount γ", height=220)
+    step_axis(chart)
+    some = thin(len(discounts.step))
+    source = table_of(step=discounts.step[some], value=discounts.value[some])
+    look: dict[str, Any] = {"color": _BLUE, "source": source}
+    drawn = chart.line if discounts.learned else partial(chart.step, mode="after")
+    line = drawn("step", "value", line_width=2, **look)
+    if len(discounts.step) == 1:
+        chart.scatter("step", "value", size=7, **look)
+    hover(chart, [line], {"step": "@step{0,0}", "discount": "@value{0.000000}"})
     return chart
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from adaqn.analysis.discounts import discounts_of
 from adaqn.analysis.picture import current_members
 from adaqn.analysis.report import run_charts
 from adaqn.analysis.report.charts import Charts
@@ -11,13 +12,15 @@ from adaqn.analysis.report.guard import guarded
 from adaqn.analysis.report.lineage import history_charts, lineage, lineage_chart, lineage_words, mutations_table
 from adaqn.analysis.report.markup import Markup, details, element, joined, notice
 from adaqn.analysis.report.resources import film, resource_charts
-from adaqn.analysis.report.run_tables import configuration, members_table, trials_table
+from adaqn.analysis.report.run_tables import configuration, members_table
 from adaqn.analysis.report.sources import RunSource
+from adaqn.analysis.report.trials import is_search, read_trials, trials_table, trials_words
 from adaqn.analysis.report.verdict import verdict
 from adaqn.analysis.style import member_colours
 from adaqn.analysis.summary import rounded
 from adaqn.runs.labels import loss_meaning, member_labels
 from adaqn.runs.reading import RunData
+from adaqn.runs.recorders.summary import FINAL_EPISODES
 
 _STATUS = {
     "finished": "finished",
@@ -56,7 +59,8 @@ def _facts(source: RunSource) -> Markup:
         wanted = f"{steps:,} steps" if isinstance(steps, int) else f"{reached:,} of {config.get('steps')} steps"
         facts.append(element("span", wanted))
         facts.append(element("span", f"{len(data.episodes.step):,} episodes"))
-        for name, label in (("final_return", "final return"), ("auc_return", "mean return over the run")):
+        final = f"final return (mean of the last {min(FINAL_EPISODES, len(data.episodes.step)):,} episodes)"
+        for name, label in (("final_return", final), ("auc_return", "mean return over the run")):
             if isinstance(summary.get(name), int | float):
                 facts.append(element("span", f"{label} ", element("b", rounded(summary[name]), title=summary[name])))
         elapsed = source.run.seconds if source.run is not None else None
@@ -68,12 +72,13 @@ def _facts(source: RunSource) -> Markup:
 
 def _content(data: RunData, charts: Charts) -> list[Markup]:
     parts = [element("h3", "Return"), guarded("The returns", lambda: _returns(data, charts))]
-    parts += [element("h3", "Members"), guarded("The members", lambda: _members(data, charts))]
+    if is_search(data):
+        parts += [element("h3", "Trials"), guarded("The trials", lambda: _trials(data))]
+    else:
+        parts += [element("h3", "Members"), guarded("The members", lambda: _members(data, charts))]
     # The trials of a search also follow each other in members.jsonl, but do not descend from each other.
     if any(member.get("parent") is not None for line in data.members for member in line["members"]):
         parts += [element("h3", "Lineage"), guarded("The lineage", lambda: _lineage(data, charts))]
-    trials = guarded("The trials", lambda: trials_table(data) or Markup(""))
-    parts += [element("h3", "Trials"), trials] if trials else []
     parts += [element("h3", "Speed and memory"), guarded("Speed and memory", lambda: _resources(data, charts))]
     shown = guarded("The film", lambda: film(data.path) or Markup(""))
     return [*parts, element("h3", "Film"), shown] if shown else parts
@@ -90,21 +95,39 @@ def _members(data: RunData, charts: Charts) -> Markup:
     if not members:
         return notice("No members are recorded yet.")
     labels = member_labels(members)
-    parts = [element("p", " ".join(verdict(data, labels)), class_="verdict"), members_table(data, members)]
-    if len(members) > 1 and len(data.selection.step):
+    # The two critics of a plain SAC or TD3 are always both in the target.
+    chosen = len(members) > (2 if data.sums_up_selections and len(set(members)) == 1 else 1)
+    words = verdict(data, labels if chosen else labels[:1])
+    parts = [element("p", " ".join(words), class_="verdict"), members_table(data, members)]
+    if chosen and len(data.selection.step):
         parts += _over_time(data, labels, charts)
+    elif len(members) > 1 and len(data.selection.step):
+        parts.append(_losses(data, labels, charts))
+    if (discounts := discounts_of(data)) is not None and len(discounts.step):
+        what = "that this run learns" if discounts.learned else "of the target member"
+        parts.append(charts.place(run_charts.discounts_chart(discounts), f"Discount {what}, over time"))
     return joined(parts)
 
 
+def _trials(data: RunData) -> Markup:
+    trials = read_trials(data)
+    words = element("p", " ".join(trials_words(trials)), class_="verdict")
+    return joined([words, trials_table(trials)]) if trials else words
+
+
+def _losses(data: RunData, labels: Sequence[str], charts: Charts) -> Markup:
+    note = f"Cumulated loss by member: {loss_meaning(data.sums_up_selections)}. A click on a name hides its curve."
+    return charts.place(run_charts.losses_chart(data, labels, member_colours(len(labels))), note)
+
+
 def _over_time(data: RunData, labels: Sequence[str], charts: Charts) -> list[Markup]:
-    colours, pair = member_colours(len(labels)), data.sums_up_selections
-    target, behaviour = run_charts.share_charts(data, labels, colours)
+    pair = data.sums_up_selections
+    target, behaviour = run_charts.share_charts(data, labels, member_colours(len(labels)))
     acted = "Who trained the actor" if pair else "Who acted"
-    loss = f"Cumulated loss by member: {loss_meaning(pair)}. A click on a name hides its curve."
     return [
         charts.place(target, "Who was in the target pair over time" if pair else "Who was target over time"),
         charts.place(behaviour, f"{acted} over time; the darker, the larger the share"),
-        charts.place(run_charts.losses_chart(data, labels, colours), loss),
+        _losses(data, labels, charts),
     ]
 
 

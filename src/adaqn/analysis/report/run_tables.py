@@ -1,4 +1,4 @@
-"""The tables of one run: its members, its trials, its configuration, and how to repeat it."""
+"""The tables of one run: its members, its configuration, and how to repeat it."""
 
 from __future__ import annotations
 
@@ -11,14 +11,11 @@ import numpy as np
 from adaqn.analysis.report.markup import Cell, Markup, details, element, joined, notice, table
 from adaqn.analysis.report.sources import RunSource
 from adaqn.analysis.summary import rounded
-from adaqn.files import json_value, yaml_text
+from adaqn.files import yaml_text
 from adaqn.hyperparameters import Hyperparameters
-from adaqn.runs.directory import RunDirectory
 from adaqn.runs.labels import convolutions_label, layers_kind_label, layers_label, number_label, options_label
-from adaqn.runs.reading import RunData, whole_lines
+from adaqn.runs.reading import RunData
 from adaqn.runs.standings import acting_returns, history_of, selected_shares, selection_weights
-
-MOST_TRIALS = 300
 
 
 def members_table(run: RunData, members: Sequence[Hyperparameters]) -> Markup:
@@ -49,7 +46,8 @@ def members_table(run: RunData, members: Sequence[Hyperparameters]) -> Markup:
         "member", *header, "in the target pair" if run.sums_up_selections else "target", role,
         f"return when it {role} most (episodes)", "diverged", "last loss",
     ]  # fmt: skip
-    return table(header, rows, sortable=True, emphasised=[int(np.argmax(shares))])
+    winner = [int(np.argmax(shares))] if len(set(members)) > 1 else []
+    return table(header, rows, sortable=True, emphasised=winner)
 
 
 def _acted_shares(run: RunData) -> np.ndarray:
@@ -74,25 +72,6 @@ def hyperparameter_columns(members: Sequence[Hyperparameters]) -> tuple[list[str
     }
     kept = {name: cells for name, cells in every.items() if any(cell != "" for cell in cells)}
     return list(kept), [list(row) for row in zip(*kept.values(), strict=True)]
-
-
-def trials_table(run: RunData) -> Markup | None:
-    """The trials of a search, best first."""
-    path = RunDirectory(run.path).trials
-    trials = [json_value(str(path), line) for line in whole_lines(path)]
-    if not trials:
-        return None
-    trials.sort(key=lambda trial: np.inf if trial.get("fitness") is None else -float(trial["fitness"]))
-    names = ("trial", "fidelity", "first_step", "last_step", "fitness")
-    header = [name for name in names if name in trials[0]]
-    rows: list[list[object]] = []
-    for trial in trials[:MOST_TRIALS]:
-        own = [Cell("–" if trial.get(name) is None else f"{trial[name]:,.6g}", trial.get(name)) for name in header]
-        rows.append([*own, yaml_text(trial.get("hyperparameters")).strip()])
-    more = f" The best {MOST_TRIALS} of {len(trials):,} are shown." if len(trials) > MOST_TRIALS else ""
-    return joined(
-        [element("p", f"{len(trials):,} trials.{more}"), table([*header, "hyperparameters"], rows, sortable=True)]
-    )
 
 
 def configuration(source: RunSource) -> Markup:

@@ -66,7 +66,7 @@ def read_sources(paths: Sequence[Path], confined: bool = False) -> Sources:
     """Read the runs at or below the paths; `confined` leaves out directories that are links to elsewhere."""
     found = Sources()
     for path in paths:
-        folders = list(run_directories(path)) if path.is_dir() else []
+        folders = sorted(run_directories(path), key=_place) if path.is_dir() else []
         logs = sorted(path.glob("logs/*/*/*.failed")) if path.is_dir() else []
         if not folders and not logs:
             found.empty.append(path)
@@ -84,6 +84,12 @@ def read_sources(paths: Sequence[Path], confined: bool = False) -> Sources:
         for root, places in studies.items():
             found.studies.append(StudySource(root, tuple(_read(place, path, confined, root) for place in places)))
     return found
+
+
+def _place(folder: Path) -> tuple[tuple[str, ...], int]:
+    """Where a run is listed: by directory, and its seed as a number."""
+    name = folder.name
+    return (folder.parts[:-1], int(name)) if name.lstrip("-").isdigit() else (folder.parts, 0)
 
 
 def _study_root(given: Path, folder: Path) -> Path | None:
@@ -109,7 +115,7 @@ def _read(folder: Path, given: Path, confined: bool, study: Path | None = None) 
     except DAMAGE as error:
         return RunSource(folder, "damaged", run, problem=_said(error), log=log, notes=notes)
     if data.summary is not None:
-        return RunSource(folder, "finished", run, data, notes=notes)
+        return RunSource(folder, "finished", run, data, notes=(*notes, *_missing_episodes(data)))
     if _is_locked(folder):
         return RunSource(folder, "running", run, data, notes=notes)
     return RunSource(folder, "failed" if reason else "interrupted", run, data, reason, log, notes)
@@ -170,6 +176,14 @@ def _version_notes(run: StudyRun) -> tuple[str, ...]:
     if _numbers(written) > _numbers(__version__):
         notes.append(f"it was written by adaqn {written}, which is newer than this {__version__}")
     return tuple(notes)
+
+
+def _missing_episodes(data: RunData) -> tuple[str, ...]:
+    """What to tell about a finished run whose episodes.csv was cut off later."""
+    written, found = (data.summary or {}).get("episodes"), len(data.episodes.step)
+    if not isinstance(written, int) or written == found:
+        return ()
+    return (f"its summary.json counts {written:,} episodes, but episodes.csv has {found:,}, so it may be cut off",)
 
 
 def _numbers(version: str) -> tuple[int, ...]:

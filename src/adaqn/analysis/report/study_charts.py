@@ -22,7 +22,7 @@ from adaqn.analysis.report.charts import (
     table_of,
 )
 from adaqn.analysis.resampling import interval
-from adaqn.analysis.scores import Series, StudyScores
+from adaqn.analysis.scores import RANDOM, Series, StudyScores
 from adaqn.analysis.selected_values import value_distributions
 from adaqn.analysis.selections import distribution, labels_of
 from adaqn.analysis.study import Arm
@@ -44,7 +44,9 @@ def curves_chart(page: Page, scores: StudyScores) -> Chart:
         )
         ink = colour(look.colour)
         band = chart.varea("step", "low", "high", fill_color=ink, fill_alpha=0.15, source=source)
-        line = chart.line("step", "value", color=ink, line_dash=dashes(look), line_width=2, source=source)
+        # On the page, the black of grid search is as grey as random search.
+        dash = "dotted" if series.name == RANDOM else dashes(look)
+        line = chart.line("step", "value", color=ink, line_dash=dash, line_width=2, source=source)
         drawn = [line, band]
         if series.epochs == 1:
             drawn.append(chart.scatter("step", "value", color=ink, size=7, source=source))

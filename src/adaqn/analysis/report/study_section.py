@@ -50,7 +50,8 @@ def _results(study: StudySource, charts: Charts, epoch: int | None) -> Markup:
     summary = summary_of(scores)
     what = (
         f"Scores: {summary.score}, averaged over epochs of {summary.epoch:,} steps and compared over "
-        f"{summary.steps:,} steps; in brackets, 95% stratified bootstrap intervals. The bold arm is the main one."
+        f"{summary.steps:,} steps; in brackets, 95% stratified bootstrap intervals. The worst seed is the one with the "
+        "lowest AUC, averaged over the environments. The bold arm is the main one."
     )
     parts = [
         summary_words(summary),

@@ -62,7 +62,8 @@ def _seeds_words(summary: StudySummary) -> str:
 
 
 def _listed(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+    between = "; " if any("," in name for name in names) else ", "  # AdaDQN, ε_b = 0
+    return names[0] if len(names) == 1 else f"{between.join(names[:-1])} and {names[-1]}"
 
 
 def summary_rows(summary: StudySummary) -> Markup:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from adaqn.analysis.discounts import discounts_of
 from adaqn.analysis.picture import target_shares
 from adaqn.analysis.summary import rounded
 from adaqn.runs.reading import RunData
@@ -16,12 +17,8 @@ PARTS = 10  # stretches of the run in which the lead is compared
 
 def verdict(run: RunData, labels: Sequence[str]) -> list[str]:
     """Sentences about the members of a run."""
-    if len(labels) < 2 and len(run.members) > 1:
-        return [
-            "This run trains one set of hyperparameters after the other, each as a trial; the last one is shown here."
-        ]
     if len(labels) < 2:
-        return ["This run trains a single set of hyperparameters, so there was no target to choose."]
+        return _alone(run)
     if not len(run.selection.step):
         state = "has been made yet" if run.summary is None else "was recorded, as it is short"
         return [f"The run has {len(labels)} members, and no target update {state}."]
@@ -43,6 +40,22 @@ def verdict(run: RunData, labels: Sequence[str]) -> list[str]:
     return sentences
 
 
+def _alone(run: RunData) -> list[str]:
+    """About a run whose members, one or a pair, have the same hyperparameters."""
+    sentences = ["This run trains a single set of hyperparameters, so there was no target to choose."]
+    if len(run.members) > 1:
+        sentences.append(f"A schedule changed them {_times(len(run.members) - 1)}; the last ones are shown here.")
+    discounts = discounts_of(run)
+    if discounts is not None and discounts.learned and len(discounts.value):
+        first, last = discounts.value[0], discounts.value[-1]
+        sentences.append(f"It learned its discount, which went from {first:.4g} to {last:.4g}.")
+    return sentences
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count:,} times"
+
+
 def _winner(run: RunData, labels: Sequence[str]) -> list[str]:
     shares = selected_shares(run)
     order = np.argsort(-shares, kind="stable")
@@ -53,14 +66,16 @@ def _winner(run: RunData, labels: Sequence[str]) -> list[str]:
         updates = "of the updates (two members at a time, so the shares add up to 200%)"
     role = "in the target pair" if run.sums_up_selections else "the target"
     opening = f"{so_far}{'m' if so_far else 'M'}ember {first} ({labels[first]})"
+    following = f"next is member {second} ({labels[second]}) with {shares[second]:.0%}"
+    if not shares[second]:
+        following = "no other member was" if len(run.members) < 2 else "no other one of the current members was"
     sentences = [
-        f"{opening} {'leads' if so_far else 'won'}: it was {role} in {shares[first]:.0%} {updates}; next is member "
-        f"{second} ({labels[second]}) with {shares[second]:.0%}."
+        f"{opening} {'leads' if so_far else 'won'}: it was {role} in {shares[first]:.0%} {updates}; {following}."
     ]
     if len(run.members) > 1:
         sentences.append(
-            f"The members changed in {len(run.members) - 1:,} generations or trials; shares count only those in which "
-            "the current member was there."
+            f"The members changed in {len(run.members) - 1:,} generations; a share counts only the target updates "
+            "since the current member was created."
         )
     return [*sentences, _since(run, labels, first)]
 
