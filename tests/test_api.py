@@ -103,7 +103,7 @@ def test_save_and_load(trained: AdaDQN, tmp_path: Path) -> None:
 
 def test_load_checks_class_spaces_and_file(trained: AdaDQN, tmp_path: Path) -> None:
     path = trained.save(tmp_path / "a")
-    with pytest.raises(UserError, match=r"holds a adadqn agent, which DQN\.load does not read"):
+    with pytest.raises(UserError, match=r"holds an agent of adadqn, which DQN\.load does not read"):
         DQN.load(path)
     with pytest.raises(
         CheckpointError, match=r"was made for the observation space .*\[4\].* but the environment has .*\[6\]"

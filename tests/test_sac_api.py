@@ -132,7 +132,7 @@ def test_save_and_load(trained: tuple[AdaSAC, Path], tmp_path: Path) -> None:
     loaded.learn(60, reset_num_timesteps=False)
     assert loaded.num_timesteps == 460
     assert loaded.trainer.updates == 10  # the buffer was empty and must fill first
-    with pytest.raises(UserError, match=r"holds a adasac agent, which SAC\.load does not read"):
+    with pytest.raises(UserError, match=r"holds an agent of adasac, which SAC\.load does not read"):
         SAC.load(path)
     with pytest.raises(CheckpointError, match="was made for the observation space"):
         AdaSAC.load(path, env=gymnasium.make("MountainCarContinuous-v0"))

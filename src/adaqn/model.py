@@ -350,7 +350,7 @@ class Model(TrainedPolicy):
             meta = stored.meta
             algo = meta["config"].get("algo")
             if cls is not Model and cls.algo != algo:
-                raise UserError(f"{file} holds a {algo} agent, which {cls.__name__}.load does not read")
+                raise UserError(f"{file} holds an agent of {algo}, which {cls.__name__}.load does not read")
             model = _without_environment(str(file), meta["config"], meta["spaces"], stored.nbytes, env, trust_env)
             agent, trainer = model._trainer.agent, model._trainer
             require_plausible_size(str(file), stored.nbytes, agent.saved_bytes(meta["agent"]))

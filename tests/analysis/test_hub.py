@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import re
 import shutil
+import subprocess
 import sys
 import zipfile
 from pathlib import Path
@@ -181,7 +183,7 @@ def test_an_agent_is_downloaded_by_name_and_revision(pushed: Path, monkeypatch: 
 
 
 def test_an_agent_of_another_algorithm_is_refused(pushed: Path) -> None:
-    with pytest.raises(UserError, match=r"holds a adadqn agent, which SAC\.load does not read"):
+    with pytest.raises(UserError, match=r"holds an agent of adadqn, which SAC\.load does not read"):
         SAC.from_hub(pushed)
 
 
@@ -238,13 +240,22 @@ def test_a_lost_network_is_told_in_one_sentence(tmp_path: Path, monkeypatch: pyt
     fake = create_autospec(hub.hf_hub_download)
     fake.side_effect = hub.errors.LocalEntryNotFoundError("cannot find the file\nand the Hub is out of reach")
     monkeypatch.setattr(hub, "hf_hub_download", fake)
-    sentence = "cannot download model.zip of me/x: cannot find the file and the Hub is out of reach"
+    sentence = (
+        "cannot download model.zip of me/x from the Hugging Face Hub: cannot find the file and the Hub is out of reach"
+    )
     with pytest.raises(UserError, match=f"^{sentence}$"):
         DQN.from_hub("me/x")
     api = FakeHub(tmp_path / "hub", files=()).api
     api.create_repo.side_effect = hub.errors.HTTPError("connection refused")
-    with pytest.raises(UserError, match=r"^cannot upload to me/x: connection refused$"):
+    with pytest.raises(UserError, match=r"^cannot upload to me/x on the Hugging Face Hub: connection refused$"):
         HubRepository("me/x", api).upload(tmp_path, False, "message")
+
+
+def test_the_first_use_of_the_hub_in_a_process_has_its_errors(tmp_path: Path) -> None:
+    script = "from adaqn import DQN\nDQN.from_hub('me/x')"
+    environment = os.environ | {"HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False)
+    assert "UserError: cannot download model.zip of me/x from the Hugging Face Hub: " in done.stderr
 
 
 def test_without_the_extra_one_sentence_names_it(

@@ -7,6 +7,8 @@ Of a repository only the agent is read back: arrays and JSON, checked by `Model.
 from __future__ import annotations
 
 import contextlib
+import importlib
+import logging
 import os
 import re
 from collections.abc import Iterator
@@ -41,7 +43,7 @@ def fetch_agent(repo: str | os.PathLike[str], filename: str, revision: str | Non
     repo = os.fspath(repo)
     require_repository(repo)
     hub = require_extra("from_hub", "huggingface_hub", "hub")
-    with _faults(hub, f"cannot download {path} of {repo}"):
+    with _faults(f"cannot download {path} of {repo} from the Hugging Face Hub"):
         downloaded = hub.hf_hub_download(
             repo, str(path), revision=revision, token=token, library_name="adaqn", library_version=__version__
         )
@@ -59,24 +61,33 @@ class HubRepository:
 
     def files(self) -> list[str]:
         """The files in the repository; none if it does not exist yet."""
-        with _faults(self._hub, f"cannot look at {self._id}"):
+        with _faults(f"cannot look at {self._id} on the Hugging Face Hub"):
             try:
                 return list(self._api.list_repo_files(self._id))
-            except self._hub.errors.RepositoryNotFoundError:
+            except _errors().RepositoryNotFoundError:
                 return []
 
     def upload(self, folder: Path, private: bool, message: str) -> str:
         """Create the repository if it does not exist, add the folder's files in one commit, and return its address."""
-        with _faults(self._hub, f"cannot upload to {self._id}"):
+        with _faults(f"cannot upload to {self._id} on the Hugging Face Hub"):
             url = self._api.create_repo(self._id, private=private or None, exist_ok=True)
             self._api.upload_folder(repo_id=self._id, folder_path=folder, commit_message=message)
         return str(url)
 
 
+def _errors() -> Any:
+    """The module of the errors, which is no attribute of the package before something else has imported it."""
+    return importlib.import_module("huggingface_hub.errors")
+
+
 @contextlib.contextmanager
-def _faults(hub: Any, what: str) -> Iterator[None]:
+def _faults(what: str) -> Iterator[None]:
     """Convert what `huggingface_hub` raises without a network, a login or a repository into one sentence."""
-    errors = hub.errors
+    errors = _errors()
+    importlib.import_module("huggingface_hub.utils")  # sets the level of its logger
+    logger = logging.getLogger("huggingface_hub")
+    level = logger.level
+    logger.setLevel(logging.ERROR)  # it logs every retry
     try:
         yield
     except UserError:
@@ -84,3 +95,5 @@ def _faults(hub: Any, what: str) -> Iterator[None]:
     except (errors.HTTPError, errors.EntryNotFoundError, OSError, ValueError) as error:
         reason = " ".join(str(error).split()) or type(error).__name__
         raise UserError(f"{what}: {reason}") from error
+    finally:
+        logger.setLevel(level)
