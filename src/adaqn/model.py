@@ -225,6 +225,8 @@ class Model(TrainedPolicy):
         callbacks = self._callbacks(callback, config, path)
         output = Output(progress_bar, console, self._notes())
         if path is None:
+            if wandb_project is not None:
+                raise UserError("logging to W&B is part of a run directory: give one (--run-dir DIR, or run_dir=)")
             session = RunSession(config, trainer, output, directory=None)
         else:
             session = RunSession.create(path, config, trainer, output, force, callbacks)

@@ -168,6 +168,13 @@ def test_a_run_that_was_logged_to_wandb_can_be_looked_at_without_it(
     assert (tmp_path / "run/summary.json").exists()
 
 
+def test_wandb_without_a_run_directory_is_refused() -> None:
+    model = AdaDQN("CartPole-v1", [Hyperparameters(hidden=(8,))], learning_starts=50)
+    with pytest.raises(UserError, match="logging to W&B is part of a run directory"):
+        model.learn(120, wandb_project="p")
+    assert model.num_timesteps == 0
+
+
 @pytest.mark.parametrize("call", ["init", "log", "finish"])
 def test_wandb_that_fails_is_done_without(
     call: str, tmp_path: Path, trainer: Any, monkeypatch: pytest.MonkeyPatch
