@@ -315,3 +315,18 @@ def test_a_finished_run_that_lost_episodes_is_said(run: Path) -> None:
 
 def test_a_name_with_line_breaks_is_one_line_in_a_legend() -> None:
     assert short("a\nb  c") == "a b c"
+
+
+def test_each_hyperparameter_of_a_space_is_drawn_over_time(run: Path) -> None:
+    first = json.loads((run / "members.jsonl").read_text())
+    second = json.loads(json.dumps(first)) | {"step": 1000, "generation": 1}
+    for member in second["members"]:
+        decay = {"optimizer": "adamw", "optimizer_options": {"weight_decay": 0.01}}
+        member |= decay | {"parent": 3, "mutation": "optimizer", "max_grad_norm": 5.0, "discount": 0.98}
+    (run / "members.jsonl").write_text(json.dumps(first) + "\n" + json.dumps(second) + "\n")
+    page = report_page([run])
+    drawn = re.findall(r'class="choice" data-label="([^"]+)"', page)
+    assert drawn == ["MLP neurons", "discount", "max_grad_norm", "weight_decay", "optimizer"]
+    assert "adamw weight_decay=0.01 max_grad_norm=5, l2, layers 25x25, learning rate 0.0003, discount 0.98" in text_of(
+        page
+    )

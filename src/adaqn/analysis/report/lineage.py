@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from bokeh.models import SingleIntervalTicker
 
 from adaqn.analysis.figures.evolution import NUMBERS, WORDS
 from adaqn.analysis.report.charts import NEUTRAL, Chart, colour, hover, legend_below, new_chart, step_axis, table_of
@@ -21,10 +22,10 @@ MOST_ROWS = 400  # of the table of mutations
 _TARGET = colour(OKABE_ITO[4])
 _KEPT = "kept"
 _NUMBERS: dict[str, Callable[[Hyperparameters], float]] = NUMBERS | {
-    "limit of the gradient's norm": lambda member: member.max_grad_norm or math.nan,
-    "weight decay": lambda member: member.weight_decay or math.nan,
+    "max_grad_norm": lambda member: member.max_grad_norm or math.nan,
+    "weight_decay": lambda member: member.weight_decay or math.nan,
 }
-_LOGARITHMIC = ("learning rate", "limit of the gradient's norm", "weight decay")
+_LOGARITHMIC = ("learning rate", "max_grad_norm", "weight_decay")
 
 
 class Node(NamedTuple):
@@ -172,6 +173,8 @@ def _history(
     if words:
         chart.yaxis.ticker = list(range(len(words)))
         chart.yaxis.major_label_overrides = dict(enumerate(words))
+    elif name.endswith("layers"):
+        chart.yaxis.ticker = SingleIntervalTicker(interval=1)
     ends = [*(nodes[0].step for nodes in generations[1:]), last]
     shown = [
         (node.step, end, value(node.member), words[int(value(node.member))] if words else f"{value(node.member):.4g}")
