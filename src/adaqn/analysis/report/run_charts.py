@@ -156,5 +156,7 @@ def losses_chart(run: RunData, labels: Sequence[str], colours: Sequence[Colour])
             )
         hover(chart, drawn[:1], {"member": "@member", "step": "@step{0,0}", "loss": "@loss{0.000e+0}"})
         entries.append((f"{member}: {label}" + (" (diverged)" if diverged else ""), drawn))
+    if len(run.selection.step) == 1:  # around a single step, the axis would have fractions of steps
+        chart.x_range.start, chart.x_range.end = 0, 1.05 * float(run.selection.step[0])  # pyright: ignore[reportAttributeAccessIssue]
     legend_below(chart, entries)
     return chart

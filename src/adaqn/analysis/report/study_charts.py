@@ -109,9 +109,7 @@ def ranked(scores: StudyScores) -> list[Series]:
 def ranking_chart(page: Page) -> Chart:
     """The AUC of every arm with its interval, highest on top."""
     order, steps = ranked(page.scores), page.scores.common_steps
-    chart = new_chart(
-        f"AUC of the IQM: {page.scores.scale.label}", "", height=120 + 26 * len(order), y_range=(len(order) - 0.5, -0.5)
-    )
+    chart = new_chart(page.scores.scale.label, "", height=120 + 26 * len(order), y_range=(len(order) - 0.5, -0.5))
     chart.yaxis.ticker = list(range(len(order)))
     chart.yaxis.major_label_overrides = {row: short(one.label, 22) for row, one in enumerate(order)}
     areas = [one.area(steps) for one in order]

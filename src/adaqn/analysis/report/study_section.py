@@ -65,7 +65,7 @@ def _results(study: StudySource, charts: Charts, epoch: int | None) -> Markup:
         guarded("The selected members", lambda: _shares(page, charts)),
         element("h3", "Ranking"),
         guarded("The ranking", lambda: joined([charts.place(
-            study_charts.ranking_chart(page), f"AUC over {summary.steps:,} steps with its 95% interval"
+            study_charts.ranking_chart(page), f"AUC of the IQM over {summary.steps:,} steps with its 95% interval"
         ), ranks_table(scores)])),
         element("h3", "Performance profiles"),
         guarded("The profiles", lambda: charts.place(
