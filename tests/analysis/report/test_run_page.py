@@ -263,6 +263,16 @@ def test_the_verdict_does_not_name_a_second_member_that_was_never_target(run: Pa
     )
 
 
+def test_a_member_that_was_rarely_target_is_not_said_to_have_been_it_never(run: Path) -> None:
+    rows = ["step,target,loss_0,loss_1,acted_0,acted_1"]
+    rows += [f"{100 * n},{int(n == 7)},1.0,1.5,60,40" for n in range(1, 301)]
+    (run / "selection.csv").write_text("\n".join(rows) + "\n")
+    assert verdict(read_run(run), ["small", "large"])[0] == (
+        "Member 0 (small) won: it was the target in more than 99% of the 300 target updates; next is member 1 (large) "
+        "with less than 1%."
+    )
+
+
 def test_the_two_critics_of_a_plain_actor_critic_have_no_winner(run: Path) -> None:
     line = json.loads((run / "members.jsonl").read_text())
     line["members"] = [line["members"][0]] * 2

@@ -52,6 +52,13 @@ def _alone(run: RunData) -> list[str]:
     return sentences
 
 
+def _percent(share: float) -> str:
+    """A whole number of percent that does not turn some into none, or nearly all into all."""
+    if 0.0 < share < 0.005:
+        return "less than 1%"
+    return "more than 99%" if 0.995 < share < 1.0 else f"{share:.0%}"
+
+
 def _times(count: int) -> str:
     return "once" if count == 1 else f"{count:,} times"
 
@@ -66,11 +73,11 @@ def _winner(run: RunData, labels: Sequence[str]) -> list[str]:
         updates = "of the updates (two members at a time, so the shares add up to 200%)"
     role = "in the target pair" if run.sums_up_selections else "the target"
     opening = f"{so_far}{'m' if so_far else 'M'}ember {first} ({labels[first]})"
-    following = f"next is member {second} ({labels[second]}) with {shares[second]:.0%}"
+    following = f"next is member {second} ({labels[second]}) with {_percent(shares[second])}"
     if not shares[second]:
         following = "no other member was" if len(run.members) < 2 else "no other one of the current members was"
     sentences = [
-        f"{opening} {'leads' if so_far else 'won'}: it was {role} in {shares[first]:.0%} {updates}; {following}."
+        f"{opening} {'leads' if so_far else 'won'}: it was {role} in {_percent(shares[first])} {updates}; {following}."
     ]
     if len(run.members) > 1:
         sentences.append(
