@@ -1,3 +1,4 @@
+import json
 import re
 import shutil
 import threading
@@ -107,9 +108,14 @@ def test_a_click_on_a_legend_hides_a_curve(chromium: Browser, page: str) -> None
     chromium.wait(f'JSON.stringify({hidden}) === \'["AdaDQN","AdaDQN"]\'')  # the curve and its interval
 
 
-def test_the_live_page_reloads_when_the_run_is_finished(chromium: Browser, study: Path, tmp_path: Path) -> None:
+def test_the_live_page_reloads_when_the_run_is_finished_and_keeps_what_was_chosen(
+    chromium: Browser, study: Path, tmp_path: Path
+) -> None:
     run = Path(shutil.copytree(study / "adadqn" / "LunarLander-v3" / "0", tmp_path / "run"))
     summary = (run / "summary.json").rename(tmp_path / "summary.json")
+    first = json.loads((run / "members.jsonl").read_text())
+    second = {"step": 1000, "generation": 1, "members": [m | {"parent": 0, "loss": "huber"} for m in first["members"]]}
+    (run / "members.jsonl").write_text(json.dumps(first) + "\n" + json.dumps(second) + "\n")
     with server([run]) as serving:
         thread = threading.Thread(target=serving.serve_forever, kwargs={"poll_interval": 0.05})
         thread.start()
@@ -118,8 +124,15 @@ def test_the_live_page_reloads_when_the_run_is_finished(chromium: Browser, study
             address = f"http://127.0.0.1:{serving.server_port}/"
             chromium.open(address, READY)
             assert "no process is working on it" in chromium.value("document.body.innerText")
+            chromium.value(
+                "const select = document.querySelector('select'); select.selectedIndex = 1;"
+                "select.dispatchEvent(new Event('change'))"
+            )
             shutil.copy(summary, run / "summary.json")
             chromium.wait("document.querySelector('.status')?.textContent === 'finished'")
+            chromium.wait("document.querySelector('select')?.selectedIndex === 1")
+            shown = "[...document.querySelectorAll('.choice')].filter(one => !one.hidden).map(one => one.dataset.label)"
+            assert chromium.value(shown) == ["loss"]
             assert {re.sub(r"state$", "", url) for url in chromium.requests} == {address}
             assert chromium.complaints == []
             chromium.call("Page.navigate", url="about:blank")

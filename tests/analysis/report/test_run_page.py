@@ -189,6 +189,7 @@ def test_empty_unfinished_and_newer_inputs_are_said(run: Path, tmp_path: Path) -
         (run / name).unlink()
     text = text_of(report_page([run]))
     assert "not finished, and no process is working on it" in text and "No episode has ended yet." in text
+    assert "0 of 200,000 steps" in text
     assert f"adaqn resume {run}" in text
 
 

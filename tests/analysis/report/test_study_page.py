@@ -164,6 +164,18 @@ def test_the_live_page_follows_the_files(serving: ReportServer, study: Path) -> 
     assert "does not exist" in text_of(get(serving, "/")[1])
 
 
+def test_a_browser_that_leaves_early_is_not_mentioned(
+    serving: ReportServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for error, said in ((BrokenPipeError(), ""), (ValueError("unforeseen"), "ValueError: unforeseen")):
+        try:
+            raise error
+        except type(error):
+            serving.handle_error(None, (HOST, 0))
+        found = capsys.readouterr().err
+        assert said in found and bool(found) == bool(said)
+
+
 def test_the_live_page_does_not_follow_links_out_of_the_given_path(study: Path, tmp_path: Path) -> None:
     inside = tmp_path / "inside"
     inside.mkdir()

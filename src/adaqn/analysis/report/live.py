@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Sequence
 from http import HTTPStatus
@@ -47,6 +48,11 @@ class ReportServer(ThreadingHTTPServer):
         self._lock = threading.Lock()
         self._made = ("", b"")  # state and page
         super().__init__((HOST, port), _Handler)
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Say nothing of a browser that left before it had the whole page."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)  # pyright: ignore[reportArgumentType]
 
     def state(self) -> str:
         """A text that changes when a file does."""

@@ -32,7 +32,7 @@
     });
   };
 
-  const choosable = (group) => {
+  const choosable = (group, place) => {
     const parts = [...group.children].filter((part) => part.classList.contains("choice"));
     if (parts.length < 2) return;
     const select = document.createElement("select");
@@ -41,8 +41,13 @@
     label.className = "chooser";
     label.append(`Show ${group.dataset.label}`, select);
     const show = () => parts.forEach((part, index) => (part.hidden = index !== select.selectedIndex));
-    select.addEventListener("change", show);
     group.prepend(label);
+    if (document.body.dataset.state) { // a page that follows a run is reloaded, and keeps what was chosen
+      const kept = Number(sessionStorage.getItem(`choice ${place}`));
+      select.selectedIndex = kept < parts.length ? kept : 0;
+      select.addEventListener("change", () => sessionStorage.setItem(`choice ${place}`, select.selectedIndex));
+    }
+    select.addEventListener("change", show);
     show();
   };
 

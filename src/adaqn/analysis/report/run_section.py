@@ -55,8 +55,9 @@ def _facts(source: RunSource) -> Markup:
         config, summary = data.config, data.summary or {}
         reached = max([0, *data.episodes.step[-1:].tolist(), *data.selection.step[-1:].tolist()])
         facts.append(element("span", f"{config.get('algo')} on {config.get('env')}, seed {config.get('seed')}"))
-        steps = summary.get("steps")
-        wanted = f"{steps:,} steps" if isinstance(steps, int) else f"{reached:,} of {config.get('steps')} steps"
+        steps, end = summary.get("steps"), config.get("steps")
+        of = f"{end:,}" if isinstance(end, int) else end
+        wanted = f"{steps:,} steps" if isinstance(steps, int) else f"{reached:,} of {of} steps"
         facts.append(element("span", wanted))
         facts.append(element("span", f"{len(data.episodes.step):,} episodes"))
         final = f"final return (mean of the last {min(FINAL_EPISODES, len(data.episodes.step)):,} episodes)"
