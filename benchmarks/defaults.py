@@ -59,6 +59,7 @@ TASKS: dict[str, Task] = {
     "mountain-car": Task("MountainCar-v0", 60_000, False, True, _OF_DQN),
     "acrobot": Task("Acrobot-v1", 50_000, False, True, _OF_DQN),
     "pendulum": Task("Pendulum-v1", 6_000, True, True, _OF_SAC),
+    "double-pendulum": Task("InvertedDoublePendulum-v5", 8_000, True, True, _OF_SAC),
     "minigrid-empty": Task(
         "MiniGrid-Empty-5x5-v0",
         20_000,
