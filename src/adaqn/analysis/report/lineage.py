@@ -13,7 +13,7 @@ from adaqn.analysis.report.charts import NEUTRAL, Chart, colour, hover, legend_b
 from adaqn.analysis.report.markup import Cell, Markup, details, element, table
 from adaqn.analysis.style import OKABE_ITO
 from adaqn.hyperparameters import Hyperparameters
-from adaqn.runs.labels import layers_kind_label, member_labels
+from adaqn.runs.labels import layers_kind_label, loss_label, member_labels
 from adaqn.runs.reading import RunData, member_of
 
 MOST_ROWS = 400  # of the table of mutations
@@ -112,7 +112,13 @@ def describe(member: Hyperparameters) -> str:
     """All hyperparameters of a member in one line."""
     kind = layers_kind_label(member)
     layers = f"{'' if kind == 'plain' else f'{kind} '}layers {'x'.join(map(str, member.hidden)) or 'none'}"
-    words = (member.activation, member.optimizer, member.loss, layers, f"learning rate {member.learning_rate:.3g}")
+    words = (
+        member.activation,
+        member.optimizer,
+        loss_label(member),
+        layers,
+        f"learning rate {member.learning_rate:.3g}",
+    )
     return ", ".join(words)
 
 
