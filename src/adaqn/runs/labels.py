@@ -50,8 +50,8 @@ def layers_kind_label(member: Hyperparameters) -> str:
 
 
 def loss_label(member: Hyperparameters) -> str:
-    """The loss that the member is trained with."""
-    return member.loss if member.support is None else "cross-entropy"
+    """The loss that the member is trained with: of a categorical head, categorical (cross-entropy)."""
+    return member.loss if member.head == "scalar" else member.head
 
 
 def head_label(member: Hyperparameters) -> str:
@@ -87,7 +87,7 @@ def _words(member: Hyperparameters) -> tuple[str, ...]:
         member.optimizer,
         options_label(member) or "default options",
         f"lr {number_label(member.learning_rate)}",
-        member.loss if member.head == "scalar" else member.head,
+        loss_label(member),
         layers_kind_label(member),
         head_label(member),
         "default discount" if member.discount is None else f"discount {member.discount:.6g}",

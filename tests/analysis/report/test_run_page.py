@@ -59,7 +59,7 @@ def test_a_categorical_head_is_a_column_where_a_member_has_one() -> None:
     assert "head" not in names
     names, rows = hyperparameter_columns([scalar, Hyperparameters(head="categorical", value_range=(0, 10))])
     assert [row[names.index("head")] for row in rows] == ["", "categorical 51 bins 0:10"]
-    assert [row[names.index("trained loss")] for row in rows] == ["huber", "cross-entropy"]
+    assert [row[names.index("trained loss")] for row in rows] == ["huber", "categorical"]
 
 
 def test_the_page_loads_nothing_from_anywhere(run: Path) -> None:
