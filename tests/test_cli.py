@@ -42,6 +42,14 @@ def test_grid_makes_the_product(tmp_path: Path) -> None:
     assert all(member["optimizer_options"] == {"eps": 1e-4} for member in members)
 
 
+def test_grid_has_heads(tmp_path: Path) -> None:
+    grid = ["hidden=8", "head=scalar,categorical", "bins=7", "value_range=-20:1e2"]
+    assert main([*TRAIN, "--run-dir", str(tmp_path / "run"), "--grid", *grid]) == 0
+    members = run_config(tmp_path / "run")["members"]
+    assert [member.get("head") for member in members] == [None, "categorical"]
+    assert all((member["bins"], member["value_range"]) == (7, [-20.0, 100.0]) for member in members)
+
+
 def test_grid_has_convolutions(tmp_path: Path) -> None:
     flags = ["train", "--quiet", "--env", "MinAtar/Breakout", "--steps", "60", "--learning-starts", "50"]
     grid = ["convolutions=4k3s1,4k3s2+2k2s1,none", "hidden=8"]
@@ -180,6 +188,9 @@ def test_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         ([*TRAIN, "--grid", "hidden=64,64"], "one network with several layers is written 64x64 on the command line"),
         ([*TRAIN, "--grid", "convolutions=32c8s4"], "such as 32k8s4+64k4s2+64k3s1, or none, but got '32c8s4'"),
         ([*TRAIN, "--grid", "convolutions=8k3s1"], "convolutions need image observations"),
+        ([*TRAIN, "--grid", "head=categorical"], "a categorical head needs value_range"),
+        ([*TRAIN, "--grid", "value_range=5"], "two numbers joined by a colon, such as -100:100, but got '5'"),
+        ([*TRAIN, "--grid", "value_range=0:x"], "value_range must be a number, but got 'x'"),
         ([*TRAIN, "--grid", "loss=["], "the value of loss in --grid is not valid YAML"),
         ([*TRAIN, "--env-kwargs", "{a:"], "--env-kwargs is not valid YAML"),
         (["train", "--algo"], "(see `adaqn train --help`)"),

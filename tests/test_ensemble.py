@@ -21,6 +21,7 @@ SHAPE, ACTIONS, BATCH = (3,), 2, 8
 A = Hyperparameters(hidden=(5,), activation="tanh", learning_rate=0.05)
 B = Hyperparameters(hidden=(4, 3), activation="silu", optimizer="rmsprop", learning_rate=0.01, loss="huber")
 C = Hyperparameters(hidden=(), optimizer="sgd", learning_rate=0.1, loss="l1")
+D = A.replace(head="categorical", bins=7, value_range=(-3, 3))
 
 
 @partial(jax.jit, static_argnums=0)
@@ -58,8 +59,9 @@ def assert_equal_states(left: Sequence[Any], right: Sequence[Any]) -> None:
         jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-4, atol=1e-6), one, other)
 
 
-def test_a_group_of_equal_members_is_the_members_one_by_one() -> None:
-    members = grid(A, learning_rate=[0.001, 0.003, 0.01, 0.03, 0.1])
+@pytest.mark.parametrize("base", [A, D], ids=["scalar", "categorical"])
+def test_a_group_of_equal_members_is_the_members_one_by_one(base: Hyperparameters) -> None:
+    members = grid(base, learning_rate=[0.001, 0.003, 0.01, 0.03, 0.1])
     together = Ensemble.of(members, SHAPE, ACTIONS)
     apart = Ensemble.of(members, SHAPE, ACTIONS, grouped=False)
     assert together.groups == ((0, 1, 2, 3, 4),)
@@ -102,7 +104,9 @@ def test_members_may_be_in_any_order() -> None:
     assert_equal_states(in_order, member_states(permuted, of_permuted))
 
 
-@pytest.mark.parametrize("members", [[A, B, A, C, B], [A, A, A], [B]], ids=["mixed", "equal", "one"])
+@pytest.mark.parametrize(
+    "members", [[A, B, A, C, B], [A, A, A], [B], [D, A, D]], ids=["mixed", "equal", "one", "heads"]
+)
 def test_values_by_index_are_those_of_the_member(members: list[Hyperparameters]) -> None:
     ensemble = Ensemble.of(members, SHAPE, ACTIONS)
     parameters = ensemble.parameters(ensemble.init(members, np.random.default_rng(3)))

@@ -116,6 +116,36 @@ def test_outputs_are_those_of_a_network_with_norms_and_residual_blocks(
     assert policy.outputs(observations).dtype == np.float32
 
 
+@pytest.mark.parametrize("changes", [{}, {"block": "residual"}], ids=["plain", "residual"])
+@pytest.mark.parametrize("convolutions", [(), ATARI_LIKE], ids=["vector", "image"])
+def test_outputs_are_the_expectations_of_a_categorical_head(
+    changes: dict[str, str], convolutions: tuple[Convolution, ...], tmp_path: Path
+) -> None:
+    space = spaces.Box(-np.inf, np.inf, (37, 42, 2) if convolutions else (5,))
+    member = Hyperparameters(hidden=(6,), convolutions=convolutions, activation="silu").replace(**changes)
+    member = member.replace(head="categorical", bins=11, value_range=(-3, 8))
+    policy, network, parameters = exported(tmp_path / "policy.npz", member, space)
+    assert policy.meta["version"] == 3
+    observations = np.random.default_rng(1).standard_normal((20, *space.shape), np.float32)
+    outputs = applied(network, parameters, observations)
+    assert outputs.shape == policy.outputs(observations).shape
+    assert np.ptp(outputs, axis=0).min() > 0.1, "the observations must matter"
+    np.testing.assert_allclose(policy.outputs(observations), outputs, rtol=2e-5, atol=5e-6)
+    assert policy.outputs(observations).dtype == np.float32
+    np.testing.assert_array_equal(policy(observations), outputs.argmax(axis=1))
+
+
+@pytest.mark.parametrize("wrong", [{"bins": 7}, {"bins": 0}, {"bins": 10**15}, {"low": 9.0}, {"high": math.inf}])
+def test_damaged_bins_are_told(wrong: dict[str, float], tmp_path: Path) -> None:
+    member = Hyperparameters(hidden=(6,), head="categorical", bins=11, value_range=(-3, 8))
+    path = tmp_path / "policy.npz"
+    policy, _, _ = exported(path, member, spaces.Box(-1.0, 1.0, (5,)))
+    *layers, last = policy.meta["layers"]
+    changed(path, layers=[*layers, last | wrong])
+    with pytest.raises(ValueError, match="is an exported policy, but a damaged one"):
+        ExportedPolicy.load(path)
+
+
 def test_a_plain_network_is_written_for_earlier_readers_too(tmp_path: Path) -> None:
     policy, _, _ = exported(tmp_path / "policy.npz", Hyperparameters(hidden=(6,)), spaces.Box(-1.0, 1.0, (5,)))
     assert policy.meta["version"] == 1
@@ -349,8 +379,8 @@ def test_nothing_in_a_file_is_executed(name: str, dqn: AdaDQN, tmp_path: Path) -
 
 def test_a_newer_version_is_told(dqn: AdaDQN, tmp_path: Path) -> None:
     path = dqn.export(tmp_path / "policy")
-    changed(path, version=3, kind="not known yet")
-    with pytest.raises(ValueError, match=r"newer adaqn: its format has version 3, and this reader knows 2$"):
+    changed(path, version=4, kind="not known yet")
+    with pytest.raises(ValueError, match=r"newer adaqn: its format has version 4, and this reader knows 3$"):
         ExportedPolicy.load(path)
 
 

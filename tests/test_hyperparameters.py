@@ -360,3 +360,52 @@ def test_a_limit_of_the_gradient_is_a_traced_number() -> None:
     assert member.architecture == member.replace(max_grad_norm=0.5).architecture != Hyperparameters().architecture
     with pytest.raises(UserError, match="max_grad_norm must be a finite number of at least 1e-12, but got 0"):
         Hyperparameters(max_grad_norm=0)
+
+
+CATEGORICAL = Hyperparameters(head="categorical", value_range=(-100, 100))
+
+
+def test_a_head_is_written_only_where_it_differs_from_the_default() -> None:
+    assert not {"head", "bins", "value_range"} & set(Hyperparameters().to_dict())
+    written = CATEGORICAL.to_dict()
+    assert (written["head"], written["bins"], written["value_range"]) == ("categorical", 51, [-100.0, 100.0])
+    # A scalar member may have the range that it would need, as in a grid of heads.
+    for member in (CATEGORICAL, CATEGORICAL.replace(bins=7), CATEGORICAL.replace(head="scalar", bins=7)):
+        assert Hyperparameters.from_dict(yaml.safe_load(yaml.safe_dump(member.to_dict()))) == member
+    both = grid(head=["scalar", "categorical"], value_range=[(-100, 100)])
+    assert both == (Hyperparameters(value_range=(-100, 100)), CATEGORICAL)
+
+
+@pytest.mark.parametrize(
+    ("values", "sentence"),
+    [
+        ({"head": "categoric"}, "unknown head 'categoric'; did you mean 'categorical'? (allowed: categorical, scalar)"),
+        (
+            {"head": "categorical"},
+            "a categorical head needs value_range, the smallest and the largest discounted return to expect, such as "
+            "(-100, 100), but got none",
+        ),
+        (
+            {"head": "categorical", "value_range": (0, 1), "loss": "huber"},
+            "a categorical head is trained by cross-entropy, so its loss must stay 'l2', but got 'huber'",
+        ),
+        ({"bins": 1}, "bins must be a whole number of at least 2, but got 1"),
+        ({"value_range": 100}, "value_range must be two numbers such as (-100, 100), but got 100"),
+        ({"value_range": (1, 2, 3)}, "value_range must be two numbers such as (-100, 100), but got (1, 2, 3)"),
+        ({"value_range": (1, 1)}, "value_range must be a smaller number and a larger one, but got (1, 1)"),
+        ({"value_range": (2, -2)}, "value_range must be a smaller number and a larger one, but got (2, -2)"),
+        ({"value_range": (0, "x")}, "value_range must be a number, but got 'x'"),
+        (
+            {"value_range": (0, math.inf)},
+            "value_range must be a finite number between -1e+15 and 1e+15, but got inf",
+        ),
+        (
+            {"value_range": (10_000, 10_001)},
+            "value_range=(10000, 10001) is too narrow for 51 bins: in single precision, a bin must be at least 1e-05 "
+            "of the largest value",
+        ),
+    ],
+)
+def test_heads_that_cannot_be_are_refused(values: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(UserError, match="^" + re.escape(sentence) + "$"):
+        Hyperparameters(**values)

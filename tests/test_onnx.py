@@ -93,18 +93,25 @@ def test_convolutions_scale_bytes_inside_the_graph(padding: PaddingName, activat
     assert (entry.name, entry.type, entry.shape) == ("observation", "tensor(uint8)", ["batch", 37, 42, 2])
 
 
-@pytest.mark.parametrize("changes", [{"normalization": "layer"}, {"block": "residual"}], ids=["layer", "residual"])
+BINS = {"head": "categorical", "bins": 11, "value_range": (-3, 8)}
+
+
+@pytest.mark.parametrize(
+    "changes", [{"normalization": "layer"}, {"block": "residual"}, BINS], ids=["layer", "residual", "categorical"]
+)
 @pytest.mark.parametrize("convolutions", [(), (Convolution(3, 4, 2),)], ids=["vector", "image"])
-def test_norms_and_residual_blocks(
-    changes: dict[str, str], convolutions: tuple[Convolution, ...], tmp_path: Path
+def test_norms_residual_blocks_and_categorical_heads(
+    changes: dict[str, Any], convolutions: tuple[Convolution, ...], tmp_path: Path
 ) -> None:
     space = spaces.Box(-np.inf, np.inf, (9, 8, 2) if convolutions else (5,))
     member = Hyperparameters(hidden=(6, 6), convolutions=convolutions, activation="silu").replace(**changes)
     policy, file = exported(tmp_path, member, space, spaces.Discrete(3))
     observations = np.random.default_rng(1).standard_normal((20, *space.shape), np.float32)
-    _, values = session(file).run(None, {"observation": observations})
+    action, values = session(file).run(None, {"observation": observations})
     assert np.ptp(values, axis=0).min() > 1e-2, "the observations must matter"
     np.testing.assert_allclose(values, policy.outputs(observations), rtol=1e-4, atol=1e-5)
+    np.testing.assert_array_equal(action, policy(observations))
+    assert session(file).get_outputs()[1].shape == ["batch", 3]
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -120,8 +127,10 @@ def test_tanh_gaussian_actions_stay_in_the_box(dtype: Any, tmp_path: Path) -> No
     assert np.ptp(actions[:, 0]) > 1.0, "the observation must matter"
 
 
-def test_a_greedy_policy_is_that_of_predict(tmp_path: Path) -> None:
-    model = AdaDQN("CartPole-v1", grid(hidden=[(8,), (12, 8)]), learning_starts=50, seed=3).learn(120)
+@pytest.mark.parametrize(("changes", "seed"), [({}, 3), (BINS, 4)], ids=["scalar", "categorical"])
+def test_a_greedy_policy_is_that_of_predict(changes: dict[str, Any], seed: int, tmp_path: Path) -> None:
+    members = grid(Hyperparameters().replace(**changes), hidden=[(8,), (12, 8)])
+    model = AdaDQN("CartPole-v1", members, learning_starts=50, seed=seed).learn(120)
     file = model.export(tmp_path / "cartpole", format="onnx")
     assert file == tmp_path / "cartpole.onnx"
     observations = 2.0 * np.random.default_rng(0).standard_normal((500, 4)).astype(np.float32)
@@ -226,7 +235,7 @@ def test_without_the_extra_one_sentence_names_it(tmp_path: Path, monkeypatch: py
         ({"gain_0": np.ones(3)}, {}, "gain_0"),
         ({}, {"activation": "swish"}, "the activation swish"),
         ({}, {"kind": "beta"}, "the kind beta"),
-        ({}, {"version": 3}, "version 3"),
+        ({}, {"version": 4}, "version 4"),
     ],
 )
 def test_an_unknown_part_of_a_network_is_refused(arrays: Any, meta: Any, named: str) -> None:

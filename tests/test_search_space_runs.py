@@ -162,11 +162,16 @@ def test_the_twenty_are_of_many_kinds() -> None:
 
 
 @pytest.mark.thorough
-def test_a_run_in_the_modern_space_evolves_its_layers(tmp_path: Path) -> None:
+def test_a_run_in_the_modern_space_evolves_its_layers_and_heads(tmp_path: Path) -> None:
     space, run_dir = tmp_path / "space.yaml", tmp_path / "run"
-    space.write_text("base: modern\nactivation: tanh\noptimizer: [adam, adamw]\nhidden: {layers: 1, neurons: [4, 8]}\n")
+    space.write_text(
+        "base: modern\nactivation: tanh\noptimizer: [adam, adamw]\nhidden: {layers: 1, neurons: [4, 8]}\n"
+        "head: [scalar, categorical]\nfixed: {value_range: [-20, 120], bins: 9}\n"
+    )
     flags = "--target-update-interval 20 --generation-interval 40 --learning-starts 20 --batch-size 8 --steps 170"
-    chosen = "--mutations block,normalization,max_grad_norm,weight_decay --normalize-observations true --population 4"
+    chosen = (
+        "--mutations block,normalization,max_grad_norm,weight_decay,head --normalize-observations true --population 4"
+    )
     given = f"train --quiet --algo adadqn --env CartPole-v1 --space {space} {flags} {chosen} --run-dir {run_dir}"
     assert main(given.split()) == 0
     run = read_run(run_dir)
@@ -177,5 +182,7 @@ def test_a_run_in_the_modern_space_evolves_its_layers(tmp_path: Path) -> None:
     assert len({member.max_grad_norm for member in members}) > 3
     assert {member.optimizer for member in members if member.weight_decay} <= {"adamw"}
     mutations = {child["mutation"] for child in children}
-    assert mutations <= {None, "block", "normalization", "max_grad_norm", "weight_decay"} and len(mutations) >= 3
+    assert mutations <= {None, "block", "normalization", "max_grad_norm", "weight_decay", "head"}
+    assert len(mutations) >= 3 and "head" in mutations
+    assert {(member.head, member.loss) for member in members} >= {("categorical", "l2"), ("scalar", "huber")}
     assert np.isfinite(run.selection.loss).any(axis=1).all()

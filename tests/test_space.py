@@ -507,3 +507,50 @@ def test_weight_decay_without_an_optimizer_that_has_it_is_refused() -> None:
             optimizer=("adamw",),
             fixed=Hyperparameters(optimizer="adamw", optimizer_options=(("weight_decay", 0.5),)),
         )
+
+
+TWO_HEADS = {"head": ["scalar", "categorical"], "loss": ["huber", "l1"], "fixed": {"value_range": [-5, 5], "bins": 7}}
+
+
+def test_a_head_is_a_dimension_only_where_it_is_listed() -> None:
+    space = SearchSpace.from_dict(TWO_HEADS)
+    assert space.dimensions == SearchSpace().dimensions + 1
+    assert space.to_dict()["head"] == ["scalar", "categorical"]
+    assert space.to_dict()["fixed"] == TWO_HEADS["fixed"]
+    assert SearchSpace.from_dict(yaml.safe_load(yaml.safe_dump(space.to_dict()))) == space
+    assert "head" not in SearchSpace().to_dict()
+    members = [space.sample(np.random.default_rng(seed)) for seed in range(60)]
+    assert all(space.contains(member) for member in members)
+    # A categorical head has no loss of its own, whichever losses the space has.
+    kinds = {(member.head, member.loss, member.bins, member.value_range) for member in members}
+    assert kinds == {(*kind, 7, (-5.0, 5.0)) for kind in (("categorical", "l2"), ("scalar", "huber"), ("scalar", "l1"))}
+    assert space.largest().head == "categorical"
+    assert not space.contains(members[0].replace(head="scalar", loss="l2"))
+
+
+def test_without_scalar_heads_the_loss_is_no_dimension() -> None:
+    fixed = {"value_range": [-5, 5], "head": "categorical"}
+    for values in ({"fixed": fixed}, {"head": "categorical", "fixed": {"value_range": [-5, 5]}}):
+        space = SearchSpace.from_dict(values)
+        assert space.dimensions == SearchSpace().dimensions - 1
+        assert "loss" not in space.configuration_space
+        member = space.sample(np.random.default_rng(0))
+        assert (member.head, member.loss) == ("categorical", "l2")
+        assert space.contains(member) and space.largest().head == "categorical"
+        assert SearchSpace.from_dict(space.to_dict()) == space
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"head": "categorical"}, "a categorical head in a search space needs fixed.value_range"),
+        ({"head": ["scaler"]}, r"unknown head 'scaler'; did you mean 'scalar'\?"),
+        (
+            {"head": ["scalar", "categorical"], "fixed": {"head": "categorical", "value_range": [0, 1]}},
+            "head cannot be fixed, because the space varies it",
+        ),
+    ],
+)
+def test_heads_that_cannot_be_are_refused(given: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(UserError, match=sentence):
+        SearchSpace.from_dict(given)

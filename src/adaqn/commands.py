@@ -17,7 +17,7 @@ from adaqn.agents.registry import algorithm
 from adaqn.errors import UserError
 from adaqn.files import require_free, yaml_value
 from adaqn.flags import RUN_ENTRIES
-from adaqn.hyperparameters import convolutions_from_text, grid, layers_from_text
+from adaqn.hyperparameters import convolutions_from_text, grid, layers_from_text, range_from_text
 from adaqn.printing import fitting, say
 from adaqn.runs.config import OBSERVATION_SETTINGS, RunConfig, as_mapping, read_config
 from adaqn.runs.directory import RunDirectory
@@ -83,7 +83,7 @@ def _columns(pairs: list[str]) -> dict[str, list[object]]:
 
 
 def _value(name: str, text: str) -> object:
-    written = {"hidden": layers_from_text, "convolutions": convolutions_from_text}
+    written = {"hidden": layers_from_text, "convolutions": convolutions_from_text, "value_range": range_from_text}
     return written[name](text) if name in written else yaml_value(f"the value of {name} in --grid", text)
 
 

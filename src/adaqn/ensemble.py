@@ -19,6 +19,7 @@ import optax
 from jax import Array
 
 from adaqn.hyperparameters import Architecture, Hyperparameters
+from adaqn.networks.categorical import cross_entropy, expectation, histogram
 from adaqn.networks.guarded import guarded_step
 from adaqn.networks.losses import LOSS_FUNCTIONS
 from adaqn.networks.network import Network
@@ -171,7 +172,7 @@ class Ensemble:
         state: EnsembleState,
         observation: Array,  # [B, ...]
         targets: Array,  # [K, B]
-        predict: Callable[[Array], Array],  # outputs [B, outputs] -> predictions [B]
+        predict: Callable[[Array], Array],  # chooses an output of each sample: [B, outputs] -> predictions [B]
         taken: Array | None = None,  # [] where False, no member changes
     ) -> tuple[EnsembleState, Array]:
         """One gradient step of every member on the batch mean of its own loss; and the predictions before it. [K, B]"""
@@ -214,13 +215,13 @@ def _member_gradient(
     network: Network, observation: Array, predict: Callable[[Array], Array]
 ) -> Callable[[GroupState, Array], tuple[Any, Array]]:
     """The gradient of a member's mean loss, in the form that its optimizer takes, and the predictions. [B]"""
-    loss_function = LOSS_FUNCTIONS[network.architecture.loss]
+    loss_of = _member_loss(network, observation, predict)
     elementwise = optimizer_spec(network.architecture.optimizer).elementwise
 
     def gradient_of(member: GroupState, target: Array) -> tuple[Any, Array]:
         def mean_loss(arrays: list[Array]) -> tuple[Array, Array]:
-            prediction = predict(network.apply(arrays, observation))
-            return loss_function(prediction - target).mean(), prediction
+            losses, prediction = loss_of(arrays, target)
+            return losses.mean(), prediction
 
         # Differentiate with respect to the arrays, not the flat vector: the gradient of a slice is a padded vector,
         # and summing these takes longer than concatenating the pieces once.
@@ -228,6 +229,25 @@ def _member_gradient(
         return network.ravel(gradient) if elementwise else gradient, prediction
 
     return gradient_of
+
+
+def _member_loss(
+    network: Network, observation: Array, predict: Callable[[Array], Array]
+) -> Callable[[list[Array], Array], tuple[Array, Array]]:
+    """The function from the network's arrays and targets [B] to training losses and predictions. [B] each"""
+    support, loss_function = network.architecture.support, LOSS_FUNCTIONS[network.architecture.loss]
+
+    def scalar(arrays: list[Array], target: Array) -> tuple[Array, Array]:
+        prediction = predict(network.apply(arrays, observation))
+        return loss_function(prediction - target), prediction
+
+    def categorical(arrays: list[Array], target: Array) -> tuple[Array, Array]:
+        assert support is not None
+        # The output is chosen before the softmax, so that only its bins are normalized.
+        logits = jax.vmap(predict, in_axes=2, out_axes=1)(network.logits(arrays, observation))
+        return cross_entropy(logits, histogram(support, target)), expectation(support, logits)
+
+    return scalar if support is None else categorical
 
 
 def _member_step(network: Network, taken: Array | None) -> Callable[[GroupState, Any], GroupState]:

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.lib import format as npy
 
 FORMAT = "adaqn-policy"
-VERSION = 2  # networks of convolutions and plain dense layers alone are written as version 1
+VERSION = 3  # that of categorical heads; see `format_version`
 NORM_EPSILON = 1e-6  # added to the variance in a layer norm
 
 
@@ -34,7 +34,8 @@ class ExportedPolicy:
         """Build the network from its description in the metadata and the arrays `kernel_0`, `bias_0`, `scale_1`, ...
 
         `meta["layers"]` lists the layers in the order in which they are applied, each with its `kind` and, where it has
-        them, its `stride`, `limit` or inner `layers`. The arrays of the i-th layer with arrays end in `_i`.
+        them, its `stride`, `limit`, bins (`low`, `high` and `bins`) or inner `layers`. The arrays of the i-th layer
+        with arrays end in `_i`.
         """
         self.meta = meta  # also has environment, algorithm, hyperparameters
         self.observation_shape = tuple(meta["observation"]["shape"])
@@ -146,6 +147,14 @@ def layer_kinds(layers: Sequence[dict[str, Any]]) -> set[str]:
     return {str(layer["kind"]) for layer in layers}.union(*(layer_kinds(layer.get("layers", ())) for layer in layers))
 
 
+def format_version(layers: Sequence[dict[str, Any]]) -> int:
+    """The first version of the format with all of these layers, so that earlier readers can read what they know."""
+    kinds = layer_kinds(layers)
+    if "expectation" in kinds:
+        return 3
+    return 1 if kinds <= {"convolution", "activation", "flatten", "dense"} else 2
+
+
 class _Builder:
     """Turns descriptions of layers into functions, and checks that the arrays fit one another."""
 
@@ -215,6 +224,13 @@ class _Builder:
             raise ValueError(f"a residual block from {shape} to {after} units")
         return lambda x: x + inner(x), shape
 
+    def _expect(self, layer: dict[str, Any], shape: tuple[int, ...]) -> Any:
+        bins = operator.index(layer["bins"])
+        if len(shape) != 1 or bins < 1 or shape[0] % bins:  # before anything of this size is allocated
+            raise ValueError(f"{shape} outputs for {bins} bins")
+        outputs, centres = shape[0] // bins, bin_centres(layer)
+        return lambda x: (_softmax(x.reshape(len(x), outputs, bins)) * centres).sum(axis=-1), (outputs,)
+
 
 # The method of `_Builder` for each kind of layer.
 LAYERS = {
@@ -225,6 +241,7 @@ LAYERS = {
     "layer_norm": "normalize",
     "scaling": "scale",
     "residual": "add",
+    "expectation": "expect",
 }
 
 
@@ -232,6 +249,15 @@ def _require(sound: bool, expected: tuple[int, ...], array: np.ndarray, bias: np
     """Raise if the arrays of a layer do not have the expected shapes."""
     if not sound or array.shape != expected or bias.ndim != 1 or len(bias) < 1 or bias.shape != array.shape[-1:]:
         raise ValueError(f"a layer has arrays of the shapes {array.shape} and {bias.shape}")
+
+
+def bin_centres(layer: dict[str, Any]) -> np.ndarray:
+    """The values of the bins of a categorical head. [bins]"""
+    low, high = float(layer["low"]), float(layer["high"])
+    if not -math.inf < low < high < math.inf:
+        raise ValueError(f"bins from {low} to {high}")
+    edges = np.linspace(low, high, layer["bins"] + 1)
+    return (0.5 * (edges[:-1] + edges[1:])).astype(np.float32)
 
 
 def layer_norm(x: np.ndarray, scale: np.ndarray, bias: np.ndarray) -> np.ndarray:

@@ -317,7 +317,8 @@ def _member_flags() -> tuple[Flag, ...]:
             "--grid",
             "values of hyperparameters, all combinations of which are members, for example: hidden=100x100,200x200 "
             "learning_rate=3e-4,1e-3 optimizer.eps=1e-8,1e-4 or, for images, "
-            "convolutions=32k8s4+64k4s2+64k3s1,16k3s1 (channels, kernel, stride of each layer)",
+            "convolutions=32k8s4+64k4s2+64k3s1,16k3s1 (channels, kernel, stride of each layer); a categorical head "
+            "needs a range of values: head=scalar,categorical value_range=-100:100",
             metavar="NAME=V,V",
             values="several",
         ),

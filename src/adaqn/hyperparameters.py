@@ -65,6 +65,7 @@ LossName = Literal["huber", "l1", "l2", "log_cosh"]
 PaddingName = Literal["same", "valid"]
 NormalizationName = Literal["none", "layer"]
 BlockName = Literal["plain", "residual"]
+HeadName = Literal["scalar", "categorical"]
 
 ACTIVATIONS: tuple[str, ...] = get_args(ActivationName)
 OPTIMIZERS: tuple[str, ...] = get_args(OptimizerName)
@@ -75,6 +76,11 @@ WITH_WEIGHT_DECAY = ("adadelta", "adamaxw", "adamw", "lamb", "lars", "lion", "na
 LEAST_GRAD_NORM = 1e-12
 NORMALIZATIONS: tuple[str, ...] = get_args(NormalizationName)
 BLOCKS: tuple[str, ...] = get_args(BlockName)
+HEADS: tuple[str, ...] = get_args(HeadName)
+BINS = 51  # of a categorical head by default
+LEAST_RANGE, MOST_VALUE = 1e-12, 1e15  # of the values of a categorical head
+# Width of a bin relative to the largest value: below, single precision cannot tell neighbouring bins apart.
+LEAST_WIDTH = 1e-5
 
 
 @dataclass(frozen=True)
@@ -91,6 +97,14 @@ class Convolution:
             object.__setattr__(self, field.name, value)
 
 
+class Support(NamedTuple):
+    """The values that a categorical head can represent: equal bins from `low` to `high`."""
+
+    low: float
+    high: float
+    bins: int
+
+
 class Architecture(NamedTuple):
     """The static hyperparameters, which determine the compiled program; all others are traced numbers."""
 
@@ -103,24 +117,28 @@ class Architecture(NamedTuple):
     padding: PaddingName = "same"  # always "same" without convolutions, where it has no effect
     normalization: str = "none"  # always "none" without hidden layers and with residual blocks, which have their own
     block: str = "plain"  # always "plain" without hidden layers
+    support: Support | None = None  # of a categorical head; None with a scalar head
 
 
 @dataclass(frozen=True, kw_only=True)
 class Hyperparameters:
-    """The hyperparameters of one member. Changing a number never recompiles anything."""
+    """The hyperparameters of one member. Changing a number other than a width, bins or value_range compiles nothing."""
 
     hidden: tuple[int, ...] = (200, 200)  # widths of the hidden layers; () is a linear function
     activation: str = "relu"  # of hidden layers and convolutions
     optimizer: str = "adam"
     optimizer_options: tuple[tuple[str, float], ...] = ()  # (name, value) pairs such as ("eps", 1.5e-4)
     learning_rate: float = 3e-4
-    loss: str = "l2"  # that it is trained with; members are always compared by their L2 error
+    loss: str = "l2"  # that a scalar head is trained with; members are always compared by their L2 error
     discount: float | None = None  # None: the run's gamma
     convolutions: tuple[Convolution, ...] = ()  # before the hidden layers, for images
     padding: PaddingName = "same"  # of the convolutions: zeros around the image, or "valid" for none
     normalization: str = "none"  # "layer": a layer norm between each plain hidden layer and its activation
     block: str = "plain"  # "residual": each hidden layer is a pre-norm residual block (SimBa); needs equal widths
     max_grad_norm: float | None = None  # the gradient is scaled down to this global norm; None: no clipping
+    head: str = "scalar"  # "categorical": a histogram of values, trained by cross-entropy (HL-Gauss) instead of `loss`
+    bins: int = BINS  # of a categorical head
+    value_range: tuple[float, float] | None = None  # of a categorical head, required there; targets are clipped to it
 
     def __post_init__(self) -> None:
         set_field = lambda name, value: object.__setattr__(self, name, value)  # noqa: E731 (frozen)
@@ -133,6 +151,12 @@ class Hyperparameters:
         _require_name("padding", self.padding, PADDINGS)
         _require_name("normalization", self.normalization, NORMALIZATIONS)
         _require_name("block", self.block, BLOCKS)
+        _require_name("head", self.head, HEADS)
+        set_field("bins", count("bins", self.bins, low=2))
+        if self.value_range is not None:
+            set_field("value_range", _value_range(self.value_range, self.bins))
+        if self.head == "categorical":
+            self._require_categorical()
         if self.block == "residual" and len(set(self.hidden)) > 1:
             raise UserError(f"residual blocks need hidden layers of equal width, but got hidden={self.hidden}")
         set_field("learning_rate", number("learning_rate", self.learning_rate, low=0.0))
@@ -140,6 +164,25 @@ class Hyperparameters:
             set_field("discount", number("discount", self.discount, 0.0, 1.0))
         if self.max_grad_norm is not None:
             set_field("max_grad_norm", number("max_grad_norm", self.max_grad_norm, low=LEAST_GRAD_NORM))
+
+    def _require_categorical(self) -> None:
+        """Raise if a categorical head lacks something, or if something given would have no effect on it."""
+        if self.value_range is None:
+            raise UserError(
+                "a categorical head needs value_range, the smallest and the largest discounted return to expect, such "
+                "as (-100, 100), but got none"
+            )
+        if self.loss != "l2":
+            raise UserError(
+                f"a categorical head is trained by cross-entropy, so its loss must stay 'l2', but got {self.loss!r}"
+            )
+
+    @property
+    def support(self) -> Support | None:
+        """The values that a categorical head can represent; None with a scalar head."""
+        if self.head != "categorical" or self.value_range is None:
+            return None
+        return Support(*self.value_range, self.bins)
 
     @property
     def traced_options(self) -> dict[str, float]:
@@ -168,6 +211,7 @@ class Hyperparameters:
             padding,
             self.normalization if self.hidden and block == "plain" else "none",
             block,
+            self.support,
         )
 
     def replace(self, **changes: Any) -> Hyperparameters:
@@ -197,6 +241,12 @@ class Hyperparameters:
             result["block"] = self.block
         if self.max_grad_norm is not None:
             result["max_grad_norm"] = self.max_grad_norm
+        if self.head != "scalar":
+            result["head"] = self.head
+        if self.head != "scalar" or self.bins != BINS:
+            result["bins"] = self.bins
+        if self.value_range is not None:
+            result["value_range"] = list(self.value_range)
         return result
 
     @classmethod
@@ -281,6 +331,14 @@ def convolutions_from_text(text: str) -> tuple[Convolution, ...]:
     return tuple(Convolution(*map(int, layer.groups())) for layer in layers if layer)
 
 
+def range_from_text(text: str) -> tuple[float, float]:
+    """Parse a range of values written as -100:100."""
+    low, colon, high = text.partition(":")
+    if not colon:
+        raise UserError(f"value_range must be two numbers joined by a colon, such as -100:100, but got {text!r}")
+    return number("value_range", low), number("value_range", high)
+
+
 def _require_count(what: str, members: int) -> None:
     if members > MEMBERS:
         raise UserError(f"{what} {members} members, but there can be at most {MEMBERS}")
@@ -334,6 +392,20 @@ def _convolution(layer: object) -> Convolution:
     if isinstance(layer, Mapping) and set(layer) == set(names):
         return Convolution(**layer)
     raise UserError(f"a convolution has {', '.join(names)}, but got {layer!r}")
+
+
+def _value_range(given: object, bins: int) -> tuple[float, float]:
+    if isinstance(given, str) or not isinstance(given, Sequence) or len(given) != 2:
+        raise UserError(f"value_range must be two numbers such as (-100, 100), but got {given!r}")
+    low, high = (number("value_range", value, -MOST_VALUE, MOST_VALUE) for value in given)
+    if high - low < LEAST_RANGE:
+        raise UserError(f"value_range must be a smaller number and a larger one, but got {given!r}")
+    if high - low < bins * LEAST_WIDTH * max(abs(low), abs(high)):
+        raise UserError(
+            f"value_range={given!r} is too narrow for {bins} bins: in single precision, a bin must be at least "
+            f"{LEAST_WIDTH:g} of the largest value"
+        )
+    return low, high
 
 
 def _options(options: object) -> tuple[tuple[str, float], ...]:

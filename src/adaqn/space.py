@@ -19,6 +19,7 @@ from adaqn.files import Json
 from adaqn.hyperparameters import (
     ACTIVATIONS,
     BLOCKS,
+    HEADS,
     LOSSES,
     NORMALIZATIONS,
     OPTIMIZERS,
@@ -42,8 +43,8 @@ _PRESETS = PresetFolder("search space", ("presets", "spaces"))
 # The hyperparameters that a space varies; all others are fixed.
 VARIED = ("activation", "optimizer", "loss", "learning_rate", "hidden", "convolutions")
 # Those that it varies only if it says so.
-OPTIONAL = ("discount", "normalization", "block", "max_grad_norm", "weight_decay")
-CATEGORICAL = ("activation", "optimizer", "loss", "normalization", "block")
+OPTIONAL = ("discount", "normalization", "block", "max_grad_norm", "weight_decay", "head")
+CATEGORICAL = ("activation", "optimizer", "loss", "normalization", "block", "head")
 LEAST_DIFFERENCE = LEAST_POSITIVE = 1e-12  # ConfigSpace rounds bounds to 13 places
 
 
@@ -81,7 +82,7 @@ class SearchSpace:
 
     activation: tuple[str, ...] = ACTIVATIONS
     optimizer: tuple[str, ...] = OPTIMIZERS
-    loss: tuple[str, ...] = LOSSES
+    loss: tuple[str, ...] = LOSSES  # of members with a scalar head
     learning_rate: FloatBounds = (1e-5, 1e-2)  # sampled log-uniformly
     hidden: DenseLayers = field(default_factory=DenseLayers)
     convolutions: ConvolutionLayers | None = None  # None: no convolutions
@@ -90,6 +91,7 @@ class SearchSpace:
     block: tuple[str, ...] | None = None  # None: not varied
     max_grad_norm: FloatBounds | None = None  # None: not varied; sampled log-uniformly
     weight_decay: FloatBounds | None = None  # of the optimizers that have it; None: not varied; sampled log-uniformly
+    head: tuple[str, ...] | None = None  # None: not varied; "categorical" needs fixed.value_range
     fixed: Hyperparameters = field(default_factory=Hyperparameters)  # values of the hyperparameters that are not varied
 
     def __post_init__(self) -> None:
@@ -116,6 +118,13 @@ class SearchSpace:
                 raise UserError(
                     "weight_decay needs an optimizer that has it in the search space "
                     f"({', '.join(WITH_WEIGHT_DECAY)}), but it has {', '.join(self.optimizer)}"
+                )
+        if self.head is not None:
+            set_field("head", _names("head", self.head, HEADS))
+            if "categorical" in self.head and self.fixed.value_range is None:
+                raise UserError(
+                    "a categorical head in a search space needs fixed.value_range, the smallest and the largest "
+                    "discounted return to expect, such as [-100, 100], but got none"
                 )
         defaults = Hyperparameters()
         for name in OPTIONAL:
@@ -175,6 +184,8 @@ class SearchSpace:
             result["max_grad_norm"] = list(self.max_grad_norm)
         if self.weight_decay is not None:
             result["weight_decay"] = list(self.weight_decay)
+        if self.head is not None:
+            result["head"] = list(self.head)
         defaults = Hyperparameters().to_dict()
         fixed = {k: v for k, v in self.fixed.to_dict().items() if k not in defaults or v != defaults[k]}
         return {**result, "fixed": fixed} if fixed else result
@@ -202,6 +213,8 @@ class SearchSpace:
         if "weight_decay" in space and without:
             having = [name for name in self.optimizer if name in WITH_WEIGHT_DECAY]
             space.add(package.InCondition(space["weight_decay"], space["optimizer"], having))
+        if "loss" in space and "head" in space:
+            space.add(package.EqualsCondition(space["loss"], space["head"], "scalar"))
         for section in ("hidden", "convolutions"):
             of_layers = getattr(self, section)
             if of_layers is None or of_layers.layers[1] == 0:
@@ -218,17 +231,26 @@ class SearchSpace:
     def _categories(self) -> dict[str, tuple[str, ...]]:
         """The allowed names of every hyperparameter that is a name and that the space varies."""
         every = {name: getattr(self, name) for name in CATEGORICAL}
+        if "scalar" not in self._heads:
+            del every["loss"]  # it has no effect on any member
         return {name: values for name, values in every.items() if values is not None}
+
+    @property
+    def _heads(self) -> tuple[str, ...]:
+        """The heads that members can have."""
+        return self.head or (self.fixed.head,)
 
     def largest(self) -> Hyperparameters:
         """The member with the most parameters: the most units, and the fewest convolutions that shrink the image."""
         convolutions: tuple[Convolution, ...] = ()
         if (of := self.convolutions) is not None:
             convolutions = (Convolution(of.channels[1], of.kernel[1], of.stride[0]),) * of.layers[0]
+        head = "categorical" if "categorical" in self._heads else "scalar"
         return self.fixed.replace(
             activation=self.activation[0],
             optimizer=self.optimizer[0],
-            loss=self.loss[0],
+            head=head,
+            loss=_loss(head, self.loss[0]),
             learning_rate=self.learning_rate[0],
             hidden=(self.hidden.neurons[1],) * self.hidden.layers[1],
             convolutions=convolutions,
@@ -269,8 +291,15 @@ class SearchSpace:
 
     def contains(self, member: Hyperparameters) -> bool:
         """Whether the member is in the space; hyperparameters that the space does not vary are ignored."""
-        named = all(getattr(member, name) in values for name, values in self._categories.items())
-        return named and self.clip(member) == member
+        return not self._foreign(member) and self.clip(member) == member
+
+    def _foreign(self, member: Hyperparameters) -> list[str]:
+        """The hyperparameters that are names and whose value is not in the space; a categorical head has no loss."""
+        return [
+            name
+            for name, values in self._categories.items()
+            if getattr(member, name) not in values and (name != "loss" or member.head == "scalar")
+        ]
 
     def clip(self, member: Hyperparameters) -> Hyperparameters:
         """The member with its numbers clipped to their bounds.
@@ -279,9 +308,8 @@ class SearchSpace:
         there is none. If the space has them, a member without a discount or a weight decay of its own gets the least,
         and one without a max_grad_norm the largest. Names cannot be clipped: one that is not in the space is an error.
         """
-        for name, values in self._categories.items():
-            if getattr(member, name) not in values:
-                raise unknown_name(f"{name} in this search space", getattr(member, name), values)
+        for name in self._foreign(member):
+            raise unknown_name(f"{name} in this search space", getattr(member, name), self._categories[name])
         hidden = _clip_layers(member.hidden, self.hidden.layers, self.hidden.neurons[0])
         return member.replace(
             learning_rate=_clip(member.learning_rate, self.learning_rate),
@@ -326,10 +354,12 @@ class SearchSpace:
         if (of := self.convolutions) is not None:
             shape = [value(f"convolutions.{name}", getattr(of, name)) for name in ("channels", "kernel", "stride")]
             convolutions = (Convolution(*shape),) * value("convolutions.layers", of.layers)
+        head = str(value("head", self._heads))
         member = self.fixed.replace(
             activation=str(value("activation", self.activation)),
             optimizer=str(value("optimizer", self.optimizer)),
-            loss=str(value("loss", self.loss)),
+            head=head,
+            loss=_loss(head, str(value("loss", self.loss))),
             learning_rate=_clip(value("learning_rate", self.learning_rate), self.learning_rate),
             hidden=(neurons,) * layers,
             convolutions=convolutions,
@@ -365,6 +395,11 @@ def default_space(observation_shape: tuple[int, ...]) -> SearchSpace:
 def named_spaces() -> list[str]:
     """The names of the built-in spaces."""
     return _PRESETS.names()
+
+
+def _loss(head: str, of_scalar: str) -> str:
+    """The loss of a member with this head: a categorical one is trained by cross-entropy."""
+    return of_scalar if head == "scalar" else Hyperparameters.loss
 
 
 def _names(kind: str, given: object, allowed: Sequence[str]) -> tuple[str, ...]:

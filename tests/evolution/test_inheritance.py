@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -271,7 +272,7 @@ def test_every_entry_is_the_parents_where_it_has_it_and_fresh_elsewhere(both: tu
     assert inherit(old, parent, new, fresh).tolist() == expected
 
 
-def kind(hidden: Sequence[int], **changes: str) -> Network:
+def kind(hidden: Sequence[int], **changes: Any) -> Network:
     member = Hyperparameters(hidden=tuple(hidden)).replace(**changes)
     return Network(member.architecture, (2,), 1)
 
@@ -312,3 +313,28 @@ def test_a_wider_residual_block_keeps_its_corner() -> None:
     for one, other in zip(child, parent, strict=True):
         assert one[tuple(slice(side) for side in other.shape)].tolist() == other.tolist()
         assert np.count_nonzero(one) == other.size
+
+
+BINS = {"head": "categorical", "bins": 3, "value_range": (-1, 1)}
+
+
+def test_another_head_keeps_all_hidden_layers_by_hand() -> None:
+    scalar, categorical = kind((2,)), kind((2,), **BINS)
+    # Kernel [2, 2], bias [2], kernel [2, 1], bias [1]; the output layer of the other has kernel [2, 3] and bias [3].
+    child = inherit(scalar, np.arange(1.0, 10.0), categorical, -np.arange(1.0, 16.0))
+    assert child.tolist() == [*range(1, 7), *range(-7, -16, -1)]
+    back = inherit(categorical, np.arange(1.0, 16.0), scalar, -np.arange(1.0, 10.0))
+    assert back.tolist() == [*range(1, 7), -7, -8, -9]
+
+
+def test_a_head_with_the_same_bins_keeps_its_output_layer_by_hand() -> None:
+    old, new = kind((2,), **BINS), kind((3,), **BINS)
+    child = inherit(old, np.arange(1.0, 16.0), new, -np.arange(1.0, 22.0))
+    assert child.tolist() == [1, 2, -3, 3, 4, -6, 5, 6, -9, *range(7, 13), -16, -17, -18, 13, 14, 15]
+
+
+@pytest.mark.parametrize("changes", [{"bins": 4}, {"value_range": (-1, 2)}])
+def test_a_head_with_other_bins_has_a_new_output_layer(changes: dict[str, Any]) -> None:
+    old, new = kind((2,), **BINS), kind((2,), **(BINS | changes))
+    child = inherit(old, np.arange(1.0, 16.0), new, -np.arange(1.0, new.size + 1))
+    assert (child > 0.0).tolist() == [True] * 6 + [False] * (new.size - 6)

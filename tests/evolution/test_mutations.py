@@ -239,7 +239,7 @@ def test_what_has_one_value_does_not_change() -> None:
     assert not any(mutation(name).applies(HELD, Hyperparameters()) for name in mutation_names())
     # The paper's spaces do not vary all.
     absent = {name for name in mutation_names() if not mutation(name).applies(VECTORS, Hyperparameters())}
-    assert absent == {"discount", "block", "normalization", "max_grad_norm", "weight_decay"}
+    assert absent == {"discount", "block", "normalization", "max_grad_norm", "weight_decay", "head"}
     assert "discount" not in DEFAULT_MUTATIONS
 
 
@@ -340,4 +340,32 @@ def test_long_chains_in_the_modern_space() -> None:
         name, member = mutate(rng, MODERN, member, DEFAULT_MUTATIONS)
         assert MODERN.contains(member)
         names.add(name)
-    assert names == {*DEFAULT_MUTATIONS, *FURTHER_MUTATIONS}
+    assert names == {*DEFAULT_MUTATIONS, *FURTHER_MUTATIONS} - {"head"}
+
+
+TWO_HEADS = SearchSpace.from_dict(
+    {"head": ["scalar", "categorical"], "loss": ["huber", "l1"], "fixed": {"value_range": [-5, 5], "bins": 7}}
+)
+
+
+def test_a_head_becomes_the_other_and_its_loss_fits() -> None:
+    scalar = Hyperparameters(loss="huber", value_range=(0, 1))
+    categorical = scalar.replace(head="categorical", loss="l2")
+    assert outcomes("head", TWO_HEADS, scalar, 20) == {categorical: 20}
+    # A member of the user without a range gets that of the space.
+    (found,) = outcomes("head", TWO_HEADS, Hyperparameters(loss="l1"), 20)
+    assert found == Hyperparameters(head="categorical", value_range=(-5, 5))
+    assert_shares(outcomes("head", TWO_HEADS, categorical, 400), {scalar: 0.5, scalar.replace(loss="l1"): 0.5})
+
+
+def test_the_loss_of_a_categorical_head_does_not_mutate() -> None:
+    member = TWO_HEADS.fixed.replace(head="categorical")
+    assert mutation("loss").applies(TWO_HEADS, member.replace(head="scalar"))
+    assert not mutation("loss").applies(TWO_HEADS, member)
+    rng, seen = np.random.default_rng(0), set()
+    for _ in range(300):
+        name, member = mutate(rng, TWO_HEADS, member, DEFAULT_MUTATIONS)
+        assert TWO_HEADS.contains(member)
+        seen.add((name, member.head, member.loss))
+    assert {(head, loss) for _, head, loss in seen} == {("categorical", "l2"), ("scalar", "huber"), ("scalar", "l1")}
+    assert ("head", "categorical", "l2") in seen and ("head", "scalar", "l1") in seen

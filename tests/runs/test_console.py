@@ -141,6 +141,13 @@ def test_members_with_everything_of_their_own_fit_into_80_columns() -> None:
         assert part in text, part
 
 
+def test_the_loss_of_a_categorical_member_is_categorical() -> None:
+    members = grid(head=["scalar", "categorical"], value_range=[(-1, 1)])
+    console, trainer = make_console(), make_trainer(members)
+    make_reporter(trainer, console).on_start(trainer)
+    assert [line.split()[5] for line in lines_of(console)[10:]] == ["l2", "categorical"]
+
+
 def test_of_many_members_the_first_and_last_ten_are_listed() -> None:
     console, trainer = make_console(), make_trainer(grid(hidden=[(n,) for n in range(100, 125)]))
     make_reporter(trainer, console).on_start(trainer)

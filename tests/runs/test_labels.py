@@ -35,6 +35,13 @@ def test_each_hyperparameter_has_its_word() -> None:
     assert of(plain, plain.replace(discount=0.9)) == ["default discount", "discount 0.9"]
     assert of(plain, plain.replace(optimizer_options=(("eps", 1.5e-8),))) == ["default options", "eps=1.5e-8"]
     assert of(plain, plain.replace(hidden=())) == ["200x200", "linear"]
+    categorical = plain.replace(head="categorical", value_range=(-100, 50))
+    assert of(plain, categorical) == ["l2", "categorical"]
+    assert of(categorical, categorical.replace(bins=101)) == [
+        "categorical 51 bins -100:50",
+        "categorical 101 bins -100:50",
+    ]
+    assert of(plain, plain.replace(value_range=(-100, 50))) == ["200x200 #1", "200x200 #2"]  # it makes no difference
 
 
 def test_numbers_are_short() -> None:

@@ -5,7 +5,8 @@ the output layer with the output layer. A kernel is inherited only if both read 
 observation, the channels of a convolution or the units of a hidden layer. Weights on hidden units are meaningless to
 an output layer that reads the observation instead, while an output layer that now reads another hidden layer keeps
 them. A bias has no input, and is always inherited. Between plain layers and residual blocks, the first hidden layer
-is inherited, which is the projection of the blocks. Layer norms are matched with layer norms.
+is inherited, which is the projection of the blocks. Layer norms are matched with layer norms. The output layer of a
+categorical head is inherited only by a head with the same bins.
 
 The overlap of two kernels of different sizes is at the upper left: the first rows, columns, channels and units. The
 first dense kernel after the convolutions is sliced as [height, width, channel, units], because its flattened rows

@@ -12,7 +12,7 @@ _MUTATIONS = PluginFolder("mutation", mutations.__name__, entry_points="adaqn.mu
 # The paper's mutations. With these, the default, a member can also be mutated in further dimensions that its space
 # varies. They are not part of the default itself, so that runs from before they existed keep their configuration.
 DEFAULT_MUTATIONS = ("activation", "architecture", "learning_rate", "loss", "optimizer")
-FURTHER_MUTATIONS = ("block", "normalization", "max_grad_norm", "weight_decay")
+FURTHER_MUTATIONS = ("block", "normalization", "max_grad_norm", "weight_decay", "head")
 
 
 def exploit_rule(name: str) -> ExploitRule:

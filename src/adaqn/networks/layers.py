@@ -3,7 +3,8 @@
 A network is a sequence of layers. Training, export, inheritance and memory estimates all read this one description.
 With `block="residual"` each hidden layer is the pre-norm residual block of SimBa (Lee et al., 2024, "SimBa: Simplicity
 Bias for Scaling Up Parameters in Deep Reinforcement Learning"): x + Dense(h)(σ(Dense(4h)(LayerNorm(x)))), behind a
-linear projection to h units, and with a layer norm before the output layer.
+linear projection to h units, and with a layer norm before the output layer. A categorical head has a logit for each bin
+of each output, and ends with the expectation over the bins (`categorical.py`).
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from adaqn.hyperparameters import Architecture
+from adaqn.hyperparameters import Architecture, Support
 from adaqn.networks.convolution import output_size
 
 Shape = tuple[int, ...]
-LayerKind = Literal["convolution", "activation", "flatten", "dense", "layer_norm", "residual"]
+LayerKind = Literal["convolution", "activation", "flatten", "dense", "layer_norm", "residual", "expectation"]
 
 EXPANSION = 4  # units inside a residual block, as a multiple of its width
 NORM_EPSILON = 1e-6  # added to the variance
@@ -39,6 +40,7 @@ class Layer:
     reads: str = ""  # kind of input of a kernel: observation, channels, units, stream or inside (of a residual block)
     stride: int = 1  # of a convolution
     inner: tuple[Layer, ...] = ()  # the layers f of a residual connection x + f(x)
+    support: Support | None = None  # of an expectation
 
     @property
     def flat_shapes(self) -> tuple[Shape, ...]:
@@ -74,7 +76,16 @@ def layers_of(architecture: Architecture, observation_shape: Shape, outputs: int
                 layers.append(_layer_norm(width, f"norm {i}"))
             layers.append(activation)
             features, reads = (width,), "units"
-    return *layers, _dense(features, outputs, "output", reads)
+    return *layers, *_head(features, outputs, reads, architecture.support)
+
+
+def _head(features: Shape, outputs: int, reads: str, support: Support | None) -> tuple[Layer, ...]:
+    if support is None:
+        return (_dense(features, outputs, "output", reads),)
+    # Named by its support: the weights of a bin mean nothing to a bin of other values, or to a scalar output.
+    part = f"output over {support.bins} bins from {support.low} to {support.high}"
+    logits = _dense(features, outputs * support.bins, part, reads)
+    return logits, Layer("expectation", support=support)
 
 
 def _dense(features: Shape, units: int, part: str, reads: str) -> Layer:

@@ -19,6 +19,7 @@ from jax import Array
 from adaqn.errors import UserError
 from adaqn.hyperparameters import Architecture
 from adaqn.networks.activations import ACTIVATION_FUNCTIONS
+from adaqn.networks.categorical import expectation
 from adaqn.networks.convolution import convolve, output_size
 from adaqn.networks.layers import Layer, Shape, layer_norm, layers_of, with_arrays
 from adaqn.networks.product import product
@@ -103,10 +104,18 @@ class Network:
 
     def apply(self, arrays: list[Array], observation: Array) -> Array:
         """The outputs for a batch of observations. [B, ...] -> [B, outputs]"""
+        return self._applied(self.layers, iter(arrays), self._scaled(observation))
+
+    def logits(self, arrays: list[Array], observation: Array) -> Array:
+        """The logits of a categorical head; `apply` returns their expectations. [B, ...] -> [B, outputs, bins]"""
+        return self._by_output(self._applied(self.layers[:-1], iter(arrays), self._scaled(observation)))
+
+    def _scaled(self, observation: Array) -> Array:
         x = observation.astype(jnp.float32)
-        if self.scale != 1.0:
-            x = x * self.scale
-        return self._applied(self.layers, iter(arrays), x)
+        return x * self.scale if self.scale != 1.0 else x
+
+    def _by_output(self, logits: Array) -> Array:
+        return logits.reshape(logits.shape[0], self.outputs, -1)
 
     def _applied(self, layers: Sequence[Layer], arrays: Iterator[Array], x: Array) -> Array:
         """Apply layers, whose arrays come next from the iterator."""
@@ -126,6 +135,9 @@ class Network:
                     x = layer_norm(x, next(arrays), next(arrays))
                 case "residual":
                     x = x + self._applied(layer.inner, arrays, x)
+                case "expectation":
+                    assert layer.support is not None, "an expectation has a support"
+                    x = expectation(layer.support, self._by_output(x))
         return x
 
 

@@ -15,7 +15,7 @@ from adaqn import __version__
 from adaqn.agents.protocol import PolicyWeights
 from adaqn.envs.gym_spaces import observation_dtype
 from adaqn.errors import UserError, unknown_name
-from adaqn.exported_policy import FORMAT, VERSION, ExportedPolicy
+from adaqn.exported_policy import FORMAT, ExportedPolicy, format_version
 from adaqn.files import Json, make_parent, replacing, require_ours
 from adaqn.networks.layers import Layer, with_arrays
 from adaqn.runs.gym_spaces import describe_spaces
@@ -83,10 +83,11 @@ def write_policy(
     described = [_described(layer) for layer in network.layers]
     if weights.scaling is not None:
         described.insert(0, {"kind": "scaling", "limit": weights.scaling.limit})
-    plain = {layer["kind"] for layer in described} <= {"convolution", "activation", "flatten", "dense"}
+    version = format_version(described)
+    plain = version == 1
     meta = {
         "format": FORMAT,
-        "version": 1 if plain else VERSION,  # so that earlier readers can read what they know
+        "version": version,
         "kind": weights.kind,
         "observation": {
             "shape": list(observations.shape),
@@ -129,6 +130,8 @@ def _described(layer: Layer) -> Json:
     described: Json = {"kind": layer.kind}
     if layer.kind == "convolution":
         described["stride"] = layer.stride
+    if layer.support is not None:
+        described |= layer.support._asdict()
     if layer.inner:
         described["layers"] = [_described(inner) for inner in layer.inner]
     return described

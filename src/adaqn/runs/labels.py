@@ -49,6 +49,19 @@ def layers_kind_label(member: Hyperparameters) -> str:
     return "layer norm" if member.normalization == "layer" else "plain"
 
 
+def loss_label(member: Hyperparameters) -> str:
+    """The loss that the member is trained with: of a categorical head, categorical (cross-entropy)."""
+    return member.loss if member.head == "scalar" else member.head
+
+
+def head_label(member: Hyperparameters) -> str:
+    """The head of the member: scalar, or categorical with its bins: categorical 51 bins -100:100."""
+    support = member.support
+    if support is None:
+        return "scalar"
+    return f"categorical {support.bins} bins {number_label(support.low)}:{number_label(support.high)}"
+
+
 def number_label(value: float) -> str:
     """A number with four digits, in the usual notation of learning rates: 3e-4, but 0.05."""
     if value == 0.0 or abs(value) >= 0.01:
@@ -74,8 +87,9 @@ def _words(member: Hyperparameters) -> tuple[str, ...]:
         member.optimizer,
         options_label(member) or "default options",
         f"lr {number_label(member.learning_rate)}",
-        member.loss,
+        loss_label(member),
         layers_kind_label(member),
+        head_label(member),
         "default discount" if member.discount is None else f"discount {member.discount:.6g}",
     )
 

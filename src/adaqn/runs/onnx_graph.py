@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from adaqn.errors import UserError
-from adaqn.exported_policy import NORM_EPSILON, VERSION, described_layers, layer_kinds
+from adaqn.exported_policy import NORM_EPSILON, VERSION, bin_centres, described_layers, layer_kinds
 from adaqn.extras import require_extra
 from adaqn.files import Json
 
@@ -158,6 +158,12 @@ class _Network:
     def _residual(self, layer: Json, x: str) -> str:
         return self._graph.add("Add", x, self.sequence(layer["layers"], x))
 
+    def _expectation(self, layer: Json, x: str) -> str:
+        centres = bin_centres(layer)
+        by_output = self._graph.constant([0, -1, len(centres)], np.int64)  # 0: the batch as it is
+        masses = self._graph.add("Softmax", self._graph.add("Reshape", x, by_output), axis=-1)
+        return self._graph.add("MatMul", masses, self._graph.constant(centres))
+
 
 def scaled(graph: Graph, x: str, observation: Json) -> str:
     """Observations as float32, with byte images scaled as in training."""
@@ -186,7 +192,7 @@ def _greedy(graph: Graph, outputs: str, arrays: Arrays, meta: Json) -> Results:
     """The action with the largest Q-value, offset by the space's start."""
     best = graph.add("ArgMax", outputs, axis=1, keepdims=0)
     action = graph.add("Add", best, graph.constant(meta["action"]["start"], np.int64))
-    actions = len(arrays[f"bias_{len(arrays) // 2 - 1}"])
+    actions = len(arrays[f"bias_{len(arrays) // 2 - 1}"]) // described_layers(arrays, meta)[-1].get("bins", 1)
     return {"action": (action, np.int64, []), "q_values": (outputs, np.float32, [actions])}
 
 

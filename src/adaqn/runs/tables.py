@@ -14,6 +14,7 @@ from adaqn.runs.labels import (
     convolutions_label,
     layers_kind_label,
     layers_label,
+    loss_label,
     loss_meaning,
     member_labels,
     number_label,
@@ -56,7 +57,7 @@ def members_table(members: Sequence[Hyperparameters], gamma: float, width: int) 
             member.activation,
             f"{member.optimizer} {options_label(member)}".strip(),
             number_label(member.learning_rate),
-            member.loss,
+            loss_label(member),
             f"{gamma if member.discount is None else member.discount:.6g}",
         ]
         table.add_row(str(index), *([convolutions_label(member) or "none"] if convolutional else []), *row)

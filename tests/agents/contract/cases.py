@@ -63,6 +63,7 @@ SPACE: dict[str, Any] = {
     "learning_rate": [1e-3, 1e-2],
     "hidden": {"layers": [1, 1], "neurons": [WIDTHS[0], WIDTHS[0]]},
 }
+BINS: dict[str, Any] = {"bins": 12, "value_range": [-6.0, 6.0]}  # the rewards are at most 1, and gamma is 0.8
 
 
 SHAPE = (1,)
@@ -101,14 +102,23 @@ if ENVIRONMENT not in gymnasium.registry:
 
 @dataclass(frozen=True)
 class Case:
-    """An algorithm by default, a search with another base, or an algorithm with an optional search space."""
+    """An algorithm by default, a search with another base, or an algorithm with an optional search space.
+
+    If it is categorical, every other member has a categorical head, or the space varies the head.
+    """
 
     name: str
     base: str | None = None
     moves: bool = False
+    categorical: bool = False
 
     def __str__(self) -> str:
-        return self.name + (f"-{self.base}" if self.base else "") + ("-in-a-space" if self.moves else "")
+        return (
+            self.name
+            + (f"-{self.base}" if self.base else "")
+            + ("-in-a-space" if self.moves else "")
+            + ("-categorical" if self.categorical else "")
+        )
 
     @property
     def entry(self) -> Algorithm:
@@ -159,10 +169,18 @@ class Case:
         if self.entry.copies is not None:
             return (own[0].replace(hidden=WIDTHS[:1], **changes),) * self.entry.copies
         widths = [(WIDTHS[k % len(WIDTHS)],) for k in range(self.size)]
-        return tuple(own[k % len(own)].replace(hidden=width, **changes) for k, width in enumerate(widths))
+        heads = [{"head": "categorical", **BINS} if self.categorical and k % 2 == 0 else {} for k in range(self.size)]
+        return tuple(
+            own[k % len(own)].replace(hidden=width, **changes, **head)
+            for k, (width, head) in enumerate(zip(widths, heads, strict=True))
+        )
 
     def space(self, changes: Mapping[str, Any] | None = None) -> SearchSpace | None:
-        return SearchSpace.from_dict({**SPACE, **(changes or {})}) if self.in_space else None
+        if not self.in_space:
+            return None
+        values = {**SPACE, **({"head": ["categorical", "scalar"]} if self.categorical else {}), **(changes or {})}
+        fixed = {**(BINS if self.categorical else {}), **values.get("fixed", {})}
+        return SearchSpace.from_dict({**values, "fixed": fixed})
 
     def model(self, **given: Any) -> Model:
         """A tiny agent in the walk, with several environments if supported; `given`: model arguments or settings."""
@@ -213,14 +231,22 @@ def cases() -> tuple[Case, ...]:
 
 @cache
 def variants() -> tuple[Case, ...]:
-    """Searches with other bases, and algorithms with an optional search space."""
+    """Searches with other bases, algorithms with an optional search space, and categorical heads.
+
+    Algorithms that only give another one other settings do the same with a categorical head.
+    """
     entries = [case.entry for case in cases()]
     named = list(zip(cases(), entries, strict=True))
     searches = [Case(case.name, base) for case, entry in named if entry.over for base in base_names()]
     return (
         *(case for case in searches if case.entry.base != algorithm(case.name).base),
         *(Case(case.name, moves=True) for case, entry in named if entry.space == "optional"),
+        *(Case(case.name, categorical=True) for case, entry in named if case.in_space or _is_original(entry)),
     )
+
+
+def _is_original(entry: Algorithm) -> bool:
+    return entry.copies is None and not entry.overrides
 
 
 def every(*, more: bool = True) -> list[Any]:

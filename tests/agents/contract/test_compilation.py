@@ -17,7 +17,9 @@ def use(case: Case, seed: int, rate: float, discount: float) -> float:
     members = tuple(m.replace(learning_rate=rate / (1 + k)) for k, m in enumerate(case.members(discount=discount)))
     if case.entry.copies is not None:
         members = members[:1]
-    space = case.space({"learning_rate": [rate / 10, rate], "loss": ["l2"], "fixed": {"discount": discount}})
+    # One loss and one head, because members with others have other programs.
+    changes = {"learning_rate": [rate / 10, rate], "loss": ["l2"], "fixed": {"discount": discount}}
+    space = case.space({**changes, **({"head": "categorical"} if case.categorical else {})})
     model = case.model(members=members or None, space=space, seed=seed).learn(STEPS)
     model.predict(observations(), deterministic=True)
     model.predict(observations())

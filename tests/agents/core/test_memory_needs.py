@@ -20,6 +20,9 @@ def hidden(*widths: int) -> Hyperparameters:
     return Hyperparameters(hidden=widths)
 
 
+BINS = hidden(9).replace(head="categorical", bins=20, value_range=(-1, 1))
+
+
 def test_parameters_are_held_four_times() -> None:
     need = networks_need(ensemble(hidden(8), hidden(3, 5)))
     parameters = (4 * 8 + 8 + 8 * 2 + 2) + (4 * 3 + 3 + 3 * 5 + 5 + 5 * 2 + 2)
@@ -35,6 +38,7 @@ def test_parameters_are_held_four_times() -> None:
         ([hidden(9, 3), hidden(2)], (4,), 2, "4 x 9", "take smaller hidden layers or fewer members"),
         ([hidden(9)], (4,), 50, "9 x 50", "take an environment with fewer actions than 50"),
         ([hidden()], (4,), 50, "4 x 50", "take an environment with fewer actions than 50"),
+        ([BINS], (4,), 2, "9 x 40", "take fewer bins than 20"),
         ([hidden(9)], (5, 20), 2, "100 x 9", "take smaller observations than (5, 20), smaller hidden layers"),
         ([SEEING], IMAGE, 2, "48 x 5", "take smaller convolutions"),  # 4 x 4 x 3 are flattened
         ([SEEING.replace(hidden=(60,))], IMAGE, 2, "48 x 60", "take smaller hidden layers"),

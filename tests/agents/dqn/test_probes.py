@@ -86,3 +86,13 @@ def test_two_members_in_three_environments_both_learn_the_exact_values(name: str
 def test_returns_over_three_steps_have_the_same_values(name: str) -> None:
     (values,) = learned(name, TWO[1:], n_steps=3)
     np.testing.assert_allclose(values, probe(name).probe_table(GAMMA)[1], rtol=0.0, atol=0.005)
+
+
+# The values of all probes are between 0 and 5, several bins away from the ends.
+CATEGORICAL = (TWO[0].replace(head="categorical", bins=16, value_range=(-4, 9), optimizer="adam", learning_rate=0.1),)
+
+
+@pytest.mark.parametrize("name", ["DelayedReward", "ActionMatters", "Truncation"])
+def test_a_categorical_member_learns_the_values(name: str) -> None:
+    (values,) = learned(name, CATEGORICAL, batch_size=64)
+    np.testing.assert_allclose(values, probe(name).probe_table(GAMMA)[1], rtol=0.0, atol=0.05)

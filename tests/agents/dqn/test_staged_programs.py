@@ -32,8 +32,11 @@ VECTORS = (
     TANH.replace(learning_rate=0.02, discount=0.9),  # in a group with the first, in the program for all
     Hyperparameters(hidden=(), optimizer="adafactor", loss="l1", learning_rate=0.05),
 )
+CATEGORICAL = TANH.replace(head="categorical", bins=9, value_range=(-4, 4))
+HEADS = (CATEGORICAL, TANH, CATEGORICAL.replace(learning_rate=0.02))
 CONVOLUTION = Hyperparameters(convolutions=(Convolution(3, 2, 1),), hidden=(4,), learning_rate=0.01)
 IMAGES = (CONVOLUTION, CONVOLUTION.replace(hidden=(), loss="huber"))
+IMAGE_HEADS = (CONVOLUTION, CONVOLUTION.replace(head="categorical", bins=9, value_range=(-4, 4)))
 IMAGE_BOX = spaces.Box(0, 255, (5, 4, 2), np.uint8)
 SPACE = SearchSpace.named("vectors")
 
@@ -75,7 +78,9 @@ def lived(
         (VECTORS, BOX, 1, {"selection": "lowest"}),
         pytest.param(VECTORS, BOX, 3, {"selection": "random"}, marks=pytest.mark.thorough),
         (VECTORS[:1], BOX, 1, {"selection": "lowest"}),
+        pytest.param(HEADS, BOX, 1, {"selection": "lowest", "double_q": True}, marks=pytest.mark.thorough),
         pytest.param(IMAGES, IMAGE_BOX, 2, {"selection": "highest"}, marks=pytest.mark.thorough),
+        pytest.param(IMAGE_HEADS, IMAGE_BOX, 2, {"selection": "lowest"}, marks=pytest.mark.thorough),
         pytest.param(VECTORS, BOX, 1, {"selection": "lowest", "double_q": True}, marks=pytest.mark.thorough),
         (VECTORS, BOX, 3, {"selection": "softmax", "selection_temperature": 0.5}),
         pytest.param(VECTORS, BOX, 1, {"selection": "inverse_loss", "double_q": True}, marks=pytest.mark.thorough),

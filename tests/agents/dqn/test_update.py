@@ -173,6 +173,42 @@ def test_members_with_other_losses_are_compared_by_the_squared_error() -> None:
     np.testing.assert_allclose(moved, [2.0, 1.0, 1.0, np.tanh(2.0)], rtol=1e-5)
 
 
+# Bins with the centres -3, -1, 1 and 3. Parameters are a kernel of 2 x 4 zeros and the logits of the two actions.
+BINS = STILL.replace(head="categorical", bins=4, value_range=(-4, 4))
+
+
+def categorical(*masses: list[float]) -> list[float]:
+    return [0.0] * 8 + np.log(masses).ravel().tolist()
+
+
+WIDE, NARROW = [0.45, 0.05, 0.05, 0.45], [0.1, 0.4, 0.3, 0.2]  # their means are 0 and 0.2
+
+
+def test_categorical_members_are_compared_by_the_squared_error_of_their_expectation() -> None:
+    # The cross-entropy with the histogram of y = 0, which is (0.088, 0.412, 0.412, 0.088), is 2.61 for WIDE and 1.22
+    # for NARROW, and would choose NARROW; the errors are 0 and 0.2. A scalar member with an error of 0.1 is in between.
+    agent = agent_of([BINS, BINS, STILL])
+    own = [categorical(WIDE, NARROW), categorical(NARROW, WIDE), [0.0, 0.0, 0.1, 5.0]]
+    run = started(agent, own)
+    run = learned(agent.update(run, Operation.UPDATE, batch_of((1.0, 0, [0.0], 1.0, True)), Clock(), RNG))
+    run, event = target_update(agent, run)
+    np.testing.assert_allclose(event.cumulated_loss, [0.0, 0.02, 0.005], atol=1e-6)
+    assert event.target == 0
+
+
+def test_a_categorical_target_member_contributes_its_expectation() -> None:
+    agent = agent_of([BINS, STILL])
+    run = started(agent, [categorical(WIDE, NARROW), FLAT])
+    run = learned(agent.update(run, Operation.UPDATE, batch_of((1.0, 1, [1.0], 2.0, False)), Clock(), RNG))
+    # y = 1 + ½ max(0, 0.2) = 1.1, where the members predict 0.2 and 1.
+    np.testing.assert_allclose(run.learning.record.last_loss, [0.5 * 0.9**2, 0.5 * 0.1**2], rtol=1e-4)
+    # The second action has the larger expectation, though the first has the larger logits.
+    raised = categorical(WIDE, NARROW)
+    raised[8:12] = [logit + 9.0 for logit in raised[8:12]]
+    run = started(agent, [raised, FLAT])
+    assert agent.policy(run, np.ones((1, 1), np.float32), None, Clock()).tolist() == [1]
+
+
 def test_members_learn_with_their_own_discount_and_are_compared_with_gamma() -> None:
     members = [STILL.replace(learning_rate=1.0, discount=discount) for discount in (0.25, None, 1.0)]
     agent = agent_of(members, gamma=0.5)

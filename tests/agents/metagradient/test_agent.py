@@ -101,6 +101,12 @@ def test_a_discount_that_has_no_logit_is_refused(given: dict[str, Any]) -> None:
         agent_of(SMALL.replace(**given))
 
 
+def test_a_categorical_head_is_refused() -> None:
+    sentence = "^meta-gradient DQN needs a member with a scalar head, but its head is 'categorical'$"
+    with pytest.raises(UserError, match=sentence):
+        agent_of(SMALL.replace(head="categorical", value_range=(-1, 1)))
+
+
 @pytest.mark.thorough
 def test_a_wide_network_of_few_inputs_is_loaded_though_the_embedding_has_most_of_its_weights(tmp_path: Path) -> None:
     model = adaqn.MetaGradientDQN("CartPole-v1", policy_kwargs={"net_arch": [30_000]}, seed=0)

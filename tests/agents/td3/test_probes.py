@@ -21,11 +21,19 @@ from adaqn.training.trainer import Trainer
 
 GAMMA = 0.8
 MEMBER = Hyperparameters(hidden=(32,), learning_rate=0.01)
+CATEGORICAL = MEMBER.replace(head="categorical", bins=32, value_range=(-4, 4))
 
 
 # A target with smoothing is that of an average over actions; without it the values are exact.
-@pytest.mark.parametrize("name", ["ActionMatters", "DelayedReward"])
-def test_both_critics_learn_the_exact_values(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "critic"),
+    [
+        ("ActionMatters", MEMBER),
+        ("DelayedReward", MEMBER),
+        pytest.param("ActionMatters", CATEGORICAL, marks=pytest.mark.thorough),
+    ],
+)
+def test_both_critics_learn_the_exact_values(name: str, critic: Hyperparameters) -> None:
     environments = Environments.make(f"Probe/{name}-v0", 1, {"continuous": True})
     found = algorithm("td3")
     values: dict[str, Any] = {
@@ -34,7 +42,7 @@ def test_both_critics_learn_the_exact_values(name: str) -> None:
     }  # fmt: skip
     settings = found.configure(values)
     spaces = environments.observation_space, environments.action_space
-    agent: Any = found.make(settings, Population((MEMBER, MEMBER)), *spaces)
+    agent: Any = found.make(settings, Population((critic, critic)), *spaces)
     trainer = Trainer(agent, environments, make_replay(2000, 1, *spaces, 1), 64, seed=0)
     trainer.run(2000)
     environments.close()

@@ -18,9 +18,11 @@ from adaqn.analysis.report.charts import colour, luminance, short
 from adaqn.analysis.report.command import write_report
 from adaqn.analysis.report.document import report_page
 from adaqn.analysis.report.resources import resource_charts
+from adaqn.analysis.report.run_tables import hyperparameter_columns
 from adaqn.analysis.report.verdict import verdict
 from adaqn.cli import main
 from adaqn.errors import UserError
+from adaqn.hyperparameters import Hyperparameters
 from adaqn.runs.reading import Evaluations, read_run
 
 RUN = Path(__file__).parents[3] / "results" / "lunar-lander" / "adadqn" / "LunarLander-v3" / "0"
@@ -49,6 +51,15 @@ def test_the_page_of_a_run_has_its_results_members_versions_and_the_command_that
     assert f"adaqn train --config {run}/config.yaml --run-dir NEW_DIRECTORY" in text
     assert "jax 0.10.2" in text and "target_update_interval: 200" in text
     assert page.count('data-root-id="') == 4  # returns, target, behaviour, losses
+
+
+def test_a_categorical_head_is_a_column_where_a_member_has_one() -> None:
+    scalar = Hyperparameters(loss="huber")
+    names, _ = hyperparameter_columns([scalar])
+    assert "head" not in names
+    names, rows = hyperparameter_columns([scalar, Hyperparameters(head="categorical", value_range=(0, 10))])
+    assert [row[names.index("head")] for row in rows] == ["", "categorical 51 bins 0:10"]
+    assert [row[names.index("trained loss")] for row in rows] == ["huber", "categorical"]
 
 
 def test_the_page_loads_nothing_from_anywhere(run: Path) -> None:

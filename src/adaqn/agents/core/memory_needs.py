@@ -62,6 +62,8 @@ def _remedy(network: Network, inputs: int, units: int) -> str:
     place, first_dense = layers.index((inputs, units)), len(network.architecture.convolutions)
     if place < first_dense or (place == first_dense > 0 and inputs > units):
         return "take smaller convolutions"
+    if place == len(layers) - 1 and network.architecture.support is not None and units > inputs:
+        return f"take fewer bins than {network.architecture.support.bins}"
     if place == len(layers) - 1 and units > inputs:
         return f"take an environment with fewer actions than {units}"
     if place == 0 and inputs > units:

@@ -82,6 +82,9 @@ class MetaGradientAgent(EnsembleAgent[MetaState, Programs]):
         super().__init__(
             settings, population.members, box.shape, actions, None, observation_scale(box, settings.image_scale)
         )
+        head = population.members[0].head
+        if head != "scalar":
+            raise UserError(f"meta-gradient DQN needs a member with a scalar head, but its head is {head!r}")
         first = float(self.discounts(population.members)[0])
         if not 0.0 < first < 1.0:
             raise UserError(

@@ -18,7 +18,7 @@ from adaqn.analysis.loading import StudyRun
 from adaqn.analysis.page import NotDrawn, Page
 from adaqn.analysis.style import OKABE_ITO, legend_below, new_figure, short_step_axis
 from adaqn.hyperparameters import Hyperparameters
-from adaqn.runs.labels import layers_kind_label
+from adaqn.runs.labels import layers_kind_label, loss_label
 from adaqn.runs.reading import member_of
 
 _TARGET, _RISING = OKABE_ITO[4], OKABE_ITO[1]
@@ -34,7 +34,7 @@ NUMBERS: dict[str, Callable[[Hyperparameters], float]] = {
 WORDS: dict[str, Callable[[Hyperparameters], str]] = {
     "activation": lambda member: member.activation,
     "optimizer": lambda member: member.optimizer,
-    "loss": lambda member: member.loss,
+    "loss": loss_label,
     "layers": layers_kind_label,
 }
 

@@ -15,7 +15,7 @@ from adaqn.analysis.report.charts import NEUTRAL, Chart, colour, hover, legend_b
 from adaqn.analysis.report.markup import Cell, Markup, details, element, table
 from adaqn.analysis.style import OKABE_ITO
 from adaqn.hyperparameters import Hyperparameters
-from adaqn.runs.labels import convolutions_label, layers_kind_label, member_labels, options_label
+from adaqn.runs.labels import convolutions_label, layers_kind_label, loss_label, member_labels, options_label
 from adaqn.runs.reading import RunData, member_of
 
 MOST_ROWS = 400  # of the table of mutations
@@ -121,7 +121,7 @@ def describe(member: Hyperparameters) -> str:
     words = [
         member.activation,
         f"{member.optimizer} {options_label(member)}".strip(),
-        member.loss,
+        loss_label(member),
         f"{'' if kind == 'plain' else f'{kind} '}layers {'x'.join(map(str, member.hidden)) or 'none'}",
         f"convolutions {convolutions_label(member)}" if member.convolutions else "",
         f"learning rate {member.learning_rate:.3g}",

@@ -13,7 +13,15 @@ from adaqn.analysis.report.sources import RunSource
 from adaqn.analysis.summary import rounded
 from adaqn.files import yaml_text
 from adaqn.hyperparameters import Hyperparameters
-from adaqn.runs.labels import convolutions_label, layers_kind_label, layers_label, number_label, options_label
+from adaqn.runs.labels import (
+    convolutions_label,
+    head_label,
+    layers_kind_label,
+    layers_label,
+    loss_label,
+    number_label,
+    options_label,
+)
 from adaqn.runs.reading import RunData
 from adaqn.runs.standings import acting_returns, history_of, selected_shares, selection_weights
 
@@ -67,7 +75,8 @@ def hyperparameter_columns(members: Sequence[Hyperparameters]) -> tuple[list[str
         "activation": [member.activation for member in members],
         "optimizer": [f"{member.optimizer} {options_label(member)}".strip() for member in members],
         "learning rate": [Cell(number_label(member.learning_rate), member.learning_rate) for member in members],
-        "trained loss": [member.loss for member in members],
+        "trained loss": [loss_label(member) for member in members],
+        "head": ["" if member.head == "scalar" else head_label(member) for member in members],
         "discount": ["" if member.discount is None else f"{member.discount:.6g}" for member in members],
     }
     kept = {name: cells for name, cells in every.items() if any(cell != "" for cell in cells)}

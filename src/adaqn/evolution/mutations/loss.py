@@ -9,8 +9,8 @@ from adaqn.space import SearchSpace
 
 
 def applies(space: SearchSpace, member: Hyperparameters) -> bool:
-    """Whether the space has a loss other than the member's."""
-    return set(space.loss) != {member.loss}
+    """Whether the space has a loss other than the member's, whose head is trained with one."""
+    return set(space.loss) != {member.loss} and member.head == "scalar"
 
 
 def mutate(rng: np.random.Generator, space: SearchSpace, member: Hyperparameters) -> Hyperparameters:
