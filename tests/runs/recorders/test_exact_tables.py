@@ -37,11 +37,13 @@ def test_selection(tmp_path: Path, trainer: Any) -> None:
     )
 
 
+SHORT: Any = {"learning_starts": 8, "target_update_interval": 8, "batch_size": 4, "buffer_size": 64}
+
+
 def test_selection_with_a_discount_that_changes(tmp_path: Path) -> None:
     path = tmp_path / "run"
     members = grid(hidden=[(4,)], discount=[0.5, 0.75])
-    settings = {"learning_starts": 8, "target_update_interval": 8, "batch_size": 4, "buffer_size": 64}
-    AdaDQN("CartPole-v1", members=members, seed=0, **settings).learn(40, run_dir=path)
+    AdaDQN("CartPole-v1", members=members, seed=0, **SHORT).learn(40, run_dir=path)
     header, *rows = (path / "selection.csv").read_text().splitlines()
     assert header == "step,target,loss_0,loss_1,acted_0,acted_1,discount"
     targets, discounts = zip(*((row.split(",")[1], row.split(",")[-1]) for row in rows), strict=True)
@@ -53,8 +55,7 @@ def test_selection_with_a_discount_that_changes(tmp_path: Path) -> None:
 
 def test_selection_with_a_learned_discount(tmp_path: Path) -> None:
     path = tmp_path / "run"
-    settings = {"learning_starts": 8, "target_update_interval": 8, "batch_size": 4, "buffer_size": 64}
-    model = MetaGradientDQN("CartPole-v1", seed=0, meta_learning_rate=0.1, **settings)
+    model = MetaGradientDQN("CartPole-v1", seed=0, meta_learning_rate=0.1, **SHORT)
     model.learn(40, run_dir=path)
     selection = read_selection(path / "selection.csv")
     assert selection.discount is not None and len(set(selection.discount.tolist())) == len(selection.discount) >= 3
