@@ -212,8 +212,36 @@ that are marked "choose" they were compared with other sets of four, with everyt
 
 {table(outcomes, {name: ("adaqn", *CANDIDATES) for name in choosing})}
 
+The final policies are ranked within each environment and seed, 1 being the best, and the ranks averaged:
+
+{_ranks_table(outcomes)}
+
 The other environments had no part in the choice.
 """
+
+
+def mean_ranks(outcomes: Sequence[Outcome], continuous: bool) -> dict[str, float]:
+    """The mean rank of each set by its final policy, 1 being the best, over environments and seeds that have all sets."""
+    sets = ("adaqn", *CANDIDATES)
+    tasks = [name for name, task in TASKS.items() if task.chosen_by and task.continuous == continuous]
+    found = {(o.task, o.seed, o.side): float(np.mean(o.evaluation)) for o in outcomes}
+    ranks = []
+    for task in tasks:
+        for seed in sorted({o.seed for o in outcomes}):
+            values = [found[task, seed, side] for side in sets if (task, seed, side) in found]
+            if len(values) == len(sets):
+                ranks.append([1 + sum(other > own for other in values) for own in values])
+    return dict(zip(sets, np.mean(ranks, axis=0).tolist(), strict=True)) if ranks else {}
+
+
+def _ranks_table(outcomes: Sequence[Outcome]) -> str:
+    sets = ("adaqn", *CANDIDATES)
+    lines = [f"| | {' | '.join(sets)} |", "|---" * (1 + len(sets)) + "|"]
+    for label, continuous in (("AdaDQN", False), ("AdaSAC", True)):
+        ranks = mean_ranks(outcomes, continuous)
+        if ranks:
+            lines.append(f"| {label} | {' | '.join(f'{ranks[side]:.2f}' for side in sets)} |")
+    return "\n".join(lines)
 
 
 def _in_words(axes: Mapping[str, Sequence[Any]]) -> str:

@@ -18,6 +18,7 @@ from benchmarks.defaults import (
     evaluated,
     every_run,
     main,
+    mean_ranks,
     read,
     table,
     train,
@@ -33,7 +34,7 @@ def outcome(side: str = "adaqn", seed: int = 0, final: tuple[float, ...] = (1.0,
 def test_every_environment_is_run_by_both_sides_with_each_seed() -> None:
     runs = every_run()
     chosen_by = [name for name, task in TASKS.items() if task.chosen_by]
-    assert chosen_by == ["mountain-car", "acrobot", "pendulum"]
+    assert chosen_by == ["mountain-car", "acrobot", "pendulum", "double-pendulum"]
     each_seed = len(TASKS) * len(SIDES) + len(chosen_by) * len(CANDIDATES)
     assert len(set(runs)) == len(runs) == 3 * each_seed
     assert runs[:3] == [Run("mountain-car", side, 0) for side in ("adaqn", "sb3", "rates")]
@@ -59,6 +60,14 @@ def test_the_table_has_the_mean_and_every_seed() -> None:
         "| Acrobot-v1 | 100 | choose | adaqn | 4 (2, 6) | 1.5 (1.5, 1.5) | 1.5 |",
         "| Acrobot-v1 | 100 | choose | sb3 | -4 (-4) | 1.5 (1.5) | 1.5 |",
     ]
+
+
+def test_ranks_are_averaged_over_what_all_sets_have() -> None:
+    finals = {"adaqn": (3.0, 2.0, 9.0), "rates": (1.0, 4.0, 9.0), "layer-norm": (2.0, 2.0)}
+    runs = [outcome(side, seed, (final,)) for side, of in finals.items() for seed, final in enumerate(of)]
+    # Ranks 1, 3, 2 with seed 0, and 2, 1, 2 with seed 1, where two are equal; seed 2 lacks a set.
+    assert mean_ranks(runs, continuous=False) == {"adaqn": 1.5, "rates": 2.0, "layer-norm": 2.0}
+    assert mean_ranks(runs, continuous=True) == {}
 
 
 def test_a_run_is_read_as_it_was_written_and_not_repeated(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
