@@ -221,7 +221,7 @@ The other environments had no part in the choice.
 
 
 def mean_ranks(outcomes: Sequence[Outcome], continuous: bool) -> dict[str, float]:
-    """The mean rank of each set by its final policy, 1 being the best, over environments and seeds that have all sets."""
+    """The mean rank of each set by its final policy, 1 being the best, where all sets were run."""
     sets = ("adaqn", *CANDIDATES)
     tasks = [name for name, task in TASKS.items() if task.chosen_by and task.continuous == continuous]
     found = {(o.task, o.seed, o.side): float(np.mean(o.evaluation)) for o in outcomes}
