@@ -8,10 +8,10 @@ import gymnasium as gym
 import pytest
 
 import adaqn
+from adaqn.agents.registry import algorithm
 from benchmarks import defaults
 from benchmarks.defaults import (
-    CANDIDATES,
-    SIDES,
+    SETS,
     TASKS,
     Outcome,
     Run,
@@ -26,7 +26,7 @@ from benchmarks.defaults import (
 )
 
 
-def outcome(side: str = "adaqn", seed: int = 0, final: tuple[float, ...] = (1.0, 3.0)) -> Outcome:
+def outcome(side: str = "widths", seed: int = 0, final: tuple[float, ...] = (1.0, 3.0)) -> Outcome:
     episodes = ((50, -9.0, 50), (90, 7.0, 40), (91, 1.0, 1), (99, 2.0, 8))
     return Outcome("acrobot", side, seed, 100, episodes, final, 90.0)
 
@@ -35,16 +35,22 @@ def test_every_environment_is_run_by_both_sides_with_each_seed() -> None:
     runs = every_run()
     chosen_by = [name for name, task in TASKS.items() if task.chosen_by]
     assert chosen_by == ["mountain-car", "acrobot", "pendulum", "double-pendulum"]
-    each_seed = len(TASKS) * len(SIDES) + len(chosen_by) * len(CANDIDATES)
+    each_seed = len(TASKS) * 2 + len(chosen_by) * (len(SETS) - 1) + 1
     assert len(set(runs)) == len(runs) == 3 * each_seed
-    assert runs[:3] == [Run("mountain-car", side, 0) for side in ("adaqn", "sb3", "rates")]
+    assert runs[:3] == [Run("mountain-car", side, 0) for side in ("widths", "sb3", "rates")]
     assert {run.seed for run in runs[:each_seed]} == {0}
-    assert {run.side for run in runs if run.task not in chosen_by} == set(SIDES)
+    assert {run.side for run in runs if run.task == "hopper"} == {"layer-norm", "sb3", "widths"}
 
 
-@pytest.mark.parametrize("name", CANDIDATES)
-def test_every_candidate_is_a_set_of_four(name: str) -> None:
-    assert len(adaqn.grid(**CANDIDATES[name])) == 4
+@pytest.mark.parametrize("name", SETS)
+def test_every_set_has_four_members(name: str) -> None:
+    assert len(adaqn.grid(**SETS[name])) == 4
+
+
+def test_the_defaults_are_the_sets_that_the_page_names() -> None:
+    for task in (TASKS["acrobot"], TASKS["hopper"]):
+        chosen = algorithm("adasac" if task.continuous else "adadqn")
+        assert chosen.members((8,)) == adaqn.grid(**SETS[task.default])
 
 
 def test_the_last_tenth_of_the_steps_is_averaged() -> None:
@@ -55,36 +61,36 @@ def test_the_last_tenth_of_the_steps_is_averaged() -> None:
 
 def test_the_table_has_the_mean_and_every_seed() -> None:
     runs = [outcome(seed=1, final=(5.0, 7.0)), outcome(), outcome("sb3", final=(-4.0,)), outcome("rates")]
-    text = table(runs, {"acrobot": SIDES, "hopper": SIDES})
+    text = table(runs, {"acrobot": ("widths", "sb3"), "hopper": ("layer-norm", "sb3")})
     assert text.splitlines()[2:] == [
-        "| Acrobot-v1 | 100 | choose | adaqn | 4 (2, 6) | 1.5 (1.5, 1.5) | 1.5 |",
+        "| Acrobot-v1 | 100 | choose | widths | 4 (2, 6) | 1.5 (1.5, 1.5) | 1.5 |",
         "| Acrobot-v1 | 100 | choose | sb3 | -4 (-4) | 1.5 (1.5) | 1.5 |",
     ]
 
 
 def test_ranks_are_averaged_over_what_all_sets_have() -> None:
-    finals = {"adaqn": (3.0, 2.0, 9.0), "rates": (1.0, 4.0, 9.0), "layer-norm": (2.0, 2.0)}
+    finals = {"widths": (3.0, 2.0, 9.0), "rates": (1.0, 4.0, 9.0), "layer-norm": (2.0, 2.0)}
     runs = [outcome(side, seed, (final,)) for side, of in finals.items() for seed, final in enumerate(of)]
     # Ranks 1, 3, 2 with seed 0, and 2, 1, 2 with seed 1, where two are equal; seed 2 lacks a set.
-    assert mean_ranks(runs, continuous=False) == {"adaqn": 1.5, "rates": 2.0, "layer-norm": 2.0}
+    assert mean_ranks(runs, continuous=False) == {"widths": 1.5, "rates": 2.0, "layer-norm": 2.0}
     assert mean_ranks(runs, continuous=True) == {}
 
 
 def test_a_run_is_read_as_it_was_written_and_not_repeated(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = Run("acrobot", "adaqn", 0).path(tmp_path)
+    path = Run("acrobot", "widths", 0).path(tmp_path)
     write(path, outcome())
     assert read(path) == outcome()
-    assert [file.name for file in tmp_path.iterdir()] == ["acrobot-adaqn-0.json"]
+    assert [file.name for file in tmp_path.iterdir()] == ["acrobot-widths-0.json"]
     main(["--list", "--tasks", "acrobot", "--seeds", "0", "--results", str(tmp_path)])
     assert capsys.readouterr().out.splitlines() == [
         "acrobot sb3 seed 0: about 1 CPU-minutes",
         "acrobot rates seed 0: about 1 CPU-minutes",
         "acrobot layer-norm seed 0: about 1 CPU-minutes",
-        "3 of 4 runs are missing: about 4 CPU-minutes",
+        "3 of 4 runs are missing: about 3 CPU-minutes",
     ]
     page = tmp_path / "page.md"
     main(["--page", str(page), "--tasks", "acrobot", "--seeds", "0", "--results", str(tmp_path)])
-    assert page.read_text().count("| adaqn | 2 (2) |") == 2  # beside SB3, and beside the candidates
+    assert page.read_text().count("| widths | 2 (2) |") == 2  # beside SB3, and beside the candidates
 
 
 def test_a_policy_is_evaluated_with_the_same_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,7 +103,7 @@ def test_a_policy_is_evaluated_with_the_same_seeds(monkeypatch: pytest.MonkeyPat
 @pytest.mark.thorough
 def test_a_tiny_run_with_the_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(defaults, "EVALUATION_EPISODES", 1)
-    made = train(Run("mountain-car", "adaqn", 0), 1001)  # one update
+    made = train(Run("mountain-car", "widths", 0), 1001)  # one update
     assert made.episodes == tuple((step, -200.0, 200) for step in range(200, 1001, 200))
     assert made.evaluation == (-200.0,)
     assert made.cpu_seconds > 0.0

@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parents[2]
 WHOLE: Json = {
     **TINY,
     "name": "whole",
-    "run": {"steps": 3000, "checkpoint_interval": 500},
+    "run": {"steps": 8000, "checkpoint_interval": 500},
     "seeds": 3,
     "arms": {"adadqn": {}},
 }

@@ -6,7 +6,8 @@ from adaqn.agents.registry import Algorithm, Traits, agent_class
 from adaqn.agents.sac.settings import PlainSACSettings, SACSettings
 from adaqn.hyperparameters import Hyperparameters, grid
 
-DEFAULT_MEMBERS = grid(hidden=[(64, 64), (256, 256)], learning_rate=[3e-4, 1e-3])
+# Chosen by measurement: `python -m benchmarks.defaults`.
+DEFAULT_MEMBERS = grid(hidden=[(128, 128)], learning_rate=[3e-4, 1e-3], normalization=["none", "layer"])
 PAPER_CRITIC = Hyperparameters(hidden=(256, 256), learning_rate=1e-3)
 
 TRAITS = Traits(sums_up_selections=True)
