@@ -186,7 +186,7 @@ def draw(records: Mapping[str, Sequence[TuningRecord]]) -> Figure:
         if np.isfinite(middle):
             axes.plot([middle, middle], [row - 0.32, row + 0.32], color=colour, linewidth=1.2)
     axes.set_xlim(left=0.0)
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value / 1000:g}k"))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value / 1000:g}k" if value else "0"))
     axes.set_xlabel(f"samples until a mean return of {SOLVED:.0f} (o), or without success (x)")
     axes.grid(axis="x")
     return figure
