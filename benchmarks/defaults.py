@@ -226,10 +226,28 @@ averaged:
 {_ranks_table(outcomes)}
 
 By this, AdaDQN has the set {TASKS["acrobot"].default} by default, and AdaSAC {TASKS["pendulum"].default}; with three
-seeds on two environments each, it is a choice, not a proof. The other environments had no part in it. AdaDQN's default
-members for images are three learning rates of one network, and were not chosen here; AdaTD3's are the set widths, and
-were not compared with others.
+seeds on two environments each, it is a choice, not a proof. The other environments had no part in it.
+{_where_another_is_better(outcomes)}AdaDQN's default members for images are three learning rates of one network, and
+were not chosen here; AdaTD3's are the set widths, and were not compared with others.
 """
+
+
+def _where_another_is_better(outcomes: Sequence[Outcome]) -> str:
+    """A sentence for each environment without a part in the choice on which another set had better final policies."""
+    sentences = []
+    for name, task in TASKS.items():
+        means = {
+            side: float(np.mean([np.mean(o.evaluation) for o in outcomes if (o.task, o.side) == (name, side)]))
+            for side in SETS
+            if any((o.task, o.side) == (name, side) for o in outcomes)
+        }
+        best = max(means, key=lambda side: means[side], default=task.default)
+        if not task.chosen_by and task.default in means and best != task.default:
+            sentences.append(
+                f"On {task.environment} the set {best} did better ({means[best]:.3g}) than {task.default} "
+                f"({means[task.default]:.3g}), so the choice did not carry over to it.\n"
+            )
+    return "".join(sentences)
 
 
 def mean_ranks(outcomes: Sequence[Outcome], continuous: bool) -> dict[str, float]:

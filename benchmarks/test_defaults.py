@@ -76,6 +76,15 @@ def test_ranks_are_averaged_over_what_all_sets_have() -> None:
     assert mean_ranks(runs, continuous=True) == {}
 
 
+def test_the_page_says_where_another_set_is_better() -> None:
+    def on_hopper(side: str, final: float) -> Outcome:
+        return Outcome("hopper", side, 0, 100, ((50, 1.0, 50),), (final,), 1.0)
+
+    better = "On Hopper-v5 the set widths did better (3) than layer-norm (2)"
+    assert better in defaults.page_text([on_hopper("layer-norm", 2.0), on_hopper("widths", 3.0)])
+    assert "did better" not in defaults.page_text([on_hopper("layer-norm", 4.0), on_hopper("widths", 3.0)])
+
+
 def test_a_run_is_read_as_it_was_written_and_not_repeated(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = Run("acrobot", "widths", 0).path(tmp_path)
     write(path, outcome())
