@@ -226,9 +226,9 @@ averaged:
 {_ranks_table(outcomes)}
 
 By this, AdaDQN has the set {TASKS["acrobot"].default} by default, and AdaSAC {TASKS["pendulum"].default}; with three
-seeds on two environments each, it is a choice, not a proof. InvertedDoublePendulum-v5 and the rule of the mean rank were
-added after two seeds of Pendulum-v1 had been seen, on which widths was the last of the three sets. The other environments
-had no part in the choice.
+seeds on two environments each, it is a choice, not a proof. InvertedDoublePendulum-v5 and the rule of the mean rank
+were added after two seeds of Pendulum-v1 had been seen, on which widths was the last of the three sets. The other
+environments had no part in the choice.
 {_where_another_is_better(outcomes)}AdaDQN's default members for images are three learning rates of one network, and
 were not chosen here; AdaTD3's are the set widths, and were not compared with others.
 """
