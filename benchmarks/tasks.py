@@ -20,7 +20,7 @@ class Task:
     contenders: tuple[Contender, ...]
     base: int  # number of equal members relative to whose step the cost of further members is given
     timed_first: tuple[str, ...]  # contenders whose time to the first update is measured
-    rounds: int = 10
+    rounds: int = 6
     warmup: int  # steps before timing starts; learning starts within them
     steps: int  # timed steps in a round
     environment_steps: int  # timed steps of the environment alone
@@ -71,7 +71,7 @@ LUNAR_LANDER = Task(
     base=1,
     timed_first=("sb3", "sbx", "adaqn-k1", "adaqn-paper"),
     warmup=1_500,
-    steps=500,
+    steps=2_000,
     environment_steps=20_000,
 )
 
@@ -88,7 +88,7 @@ HALF_CHEETAH = Task(
     base=2,
     timed_first=("sb3", "sbx", "adaqn-k2", "adaqn-paper"),
     warmup=200,
-    steps=60,
+    steps=200,
     environment_steps=20_000,
 )
 
@@ -111,7 +111,7 @@ PONG = Task(
     base=1,
     timed_first=("sb3", "adaqn-k1"),
     warmup=304,
-    steps=40,
+    steps=200,
     environment_steps=4_000,
 )
 

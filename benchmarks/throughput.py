@@ -101,14 +101,14 @@ class Bench:
                 environ = {"ADAQN_CACHE_DIR": str(self.scratch / "rates")}
                 process = stack.enter_context(running_module("benchmarks.measure", given, environ, placement))
                 processes[contender.name] = process
-                _next_measurement(process)
+                next_measurement(process)
             for number in range(task.rounds):
                 self._say(f"{placement}, round {number + 1} of {task.rounds}")
                 for name, process in processes.items():
                     assert process.stdin is not None
                     process.stdin.write("\n")
                     process.stdin.flush()
-                    found[name].append(_next_measurement(process))
+                    found[name].append(next_measurement(process))
         return found
 
     def latencies(self, contenders: Sequence[Contender]) -> LatencyRounds:
@@ -135,7 +135,7 @@ class Bench:
         print(f"{self.task.name}, {what}", file=sys.stderr, flush=True)
 
 
-def _next_measurement(process: subprocess.Popen[str]) -> dict[str, float]:
+def next_measurement(process: subprocess.Popen[str]) -> dict[str, float]:
     """The next line of output that is a JSON object; libraries may print others."""
     assert process.stdout is not None
     for line in process.stdout:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from adaqn import AdaDQN, Convolution, Hyperparameters
+from adaqn import AdaDQN, Convolution, Hyperparameters, MetaGradientDQN
 from adaqn.agents.core.population import Population
 from adaqn.agents.core.work import largest_product, worth_sharing
 from adaqn.agents.registry import algorithm
@@ -88,7 +88,7 @@ def test_a_number_cannot_change_once_jax_has_started(monkeypatch: pytest.MonkeyP
     assert jax_has_started()
     use_threads(1)  # as the suite has it
     with pytest.raises(UserError, match=r"threads=3 must be given before JAX .* started with 1: .* PJRT_NPROC=3"):
-        AdaDQN("CartPole-v1", threads=3)
+        MetaGradientDQN("CartPole-v1", threads=3)
     monkeypatch.setenv("PJRT_NPROC", "1")  # which also puts it back afterwards
     monkeypatch.setattr("adaqn.threads.jax_has_started", lambda: False)
     use_threads(3)
@@ -173,7 +173,7 @@ def test_a_number_that_was_given_is_in_the_configuration(tmp_path: Path, capsys:
     values = yaml.safe_load((tmp_path / "run" / "config.yaml").read_text())
     assert values["threads"] == 1
     assert RunConfig.from_dict(values, observation_shape=(4,)).to_dict()["threads"] == 1
-    assert main([*TRAIN, "--threads", "2", "--run-dir", str(tmp_path / "other")]) == 1
+    assert main([*TRAIN, "--algo", "metagradient", "--threads", "2", "--run-dir", str(tmp_path / "other")]) == 1
     assert "threads=2 must be given before JAX" in capsys.readouterr().err
     assert not (tmp_path / "other").exists()
 
@@ -191,6 +191,6 @@ def test_a_run_that_goes_on_with_other_threads_says_so(
         warnings.simplefilter("default")  # as outside the suite, where none is an error
         assert main(["resume", str(run), "--steps", "80", "--quiet"]) == 0
     assert "in the last digits from an uninterrupted one: threads was 6 and is 1\n" in capsys.readouterr().err
-    # Its newest checkpoint is now one with the suite's number.
+    # Its newest checkpoint is now one with the suite's number of threads.
     assert main(["resume", str(run), "--steps", "100", "--quiet", "--threads", "1"]) == 0
     assert capsys.readouterr().err == ""

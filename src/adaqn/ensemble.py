@@ -7,6 +7,7 @@ with convolutions is always its own group, because batched convolutions with a k
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -19,6 +20,7 @@ import optax
 from jax import Array
 
 from adaqn.hyperparameters import Architecture, Hyperparameters
+from adaqn.lanes import spread
 from adaqn.networks.categorical import cross_entropy, expectation, histogram
 from adaqn.networks.guarded import guarded_step
 from adaqn.networks.losses import LOSS_FUNCTIONS
@@ -48,6 +50,7 @@ class Ensemble:
     outputs: int
     grouped: bool = True  # False: every member is its own group
     scale: float = 1.0  # factor applied to observations: 1 / 255 for byte images
+    lanes: int = 1  # threads among which the members are divided; a group belongs to one of them
 
     @classmethod
     def of(
@@ -57,11 +60,12 @@ class Ensemble:
         outputs: int,
         grouped: bool = True,
         scale: float = 1.0,
+        lanes: int = 1,
     ) -> Ensemble:
         """The ensemble of these members."""
         for member in members:
             check_options(member)
-        return cls(tuple(m.architecture for m in members), observation_shape, outputs, grouped, scale)
+        return cls(tuple(m.architecture for m in members), observation_shape, outputs, grouped, scale, lanes)
 
     @property
     def size(self) -> int:
@@ -71,19 +75,48 @@ class Ensemble:
     @cached_property
     def groups(self) -> tuple[tuple[int, ...], ...]:
         """The members of each group, in the order of first appearance."""
-        groups: dict[tuple[Architecture, int | None], list[int]] = {}
+        groups: dict[tuple[Architecture, int, int | None], list[int]] = {}
         for k, architecture in enumerate(self.architectures):
             alone = not self.grouped or architecture.convolutions
-            groups.setdefault((architecture, k if alone else None), []).append(k)
+            groups.setdefault((architecture, self._lane_of[k], k if alone else None), []).append(k)
         return tuple(tuple(group) for group in groups.values())
+
+    @cached_property
+    def _lane_of(self) -> tuple[int, ...]:
+        """The lane of each member, by the number of its parameters."""
+        if self.lanes == 1:
+            return (0,) * self.size
+        shares = spread([self._network(architecture).size for architecture in self.architectures], self.lanes)
+        lane_of = {k: lane for lane, share in enumerate(shares) for k in share}
+        return tuple(lane_of[k] for k in range(self.size))
+
+    @property
+    def used_lanes(self) -> int:
+        """The number of lanes that have members."""
+        return min(self.lanes, self.size)
+
+    def groups_of_lane(self, lane: int) -> tuple[int, ...]:
+        """The indices of a lane's groups."""
+        return tuple(g for g, group in enumerate(self.groups) if self._lane_of[group[0]] == lane)
+
+    def lane(self, lane: int) -> tuple[tuple[int, ...], Ensemble]:
+        """The members of a lane, and the ensemble of only these; its groups are those of `groups_of_lane`."""
+        members = tuple(k for k in range(self.size) if self._lane_of[k] == lane)
+        chosen = tuple(self.architectures[k] for k in members)
+        return members, Ensemble(chosen, self.observation_shape, self.outputs, self.grouped, self.scale)
+
+    @property
+    def undivided(self) -> Ensemble:
+        """The same ensemble without lanes, in whose groups a state is saved."""
+        return dataclasses.replace(self, lanes=1)
 
     @cached_property
     def networks(self) -> tuple[Network, ...]:
         """The network of each group."""
-        return tuple(
-            Network(self.architectures[group[0]], self.observation_shape, self.outputs, self.scale)
-            for group in self.groups
-        )
+        return tuple(self._network(self.architectures[group[0]]) for group in self.groups)
+
+    def _network(self, architecture: Architecture) -> Network:
+        return Network(architecture, self.observation_shape, self.outputs, self.scale)
 
     @cached_property
     def _places(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -135,6 +168,10 @@ class Ensemble:
             jax.tree.map(lambda *leaves: _stacked(leaves), *(members[k] for k in group)) for group in self.groups
         )
 
+    def parameters_in_groups(self, members: Sequence[np.ndarray]) -> EnsembleParameters:
+        """The parameters [P] of every member, as arrays of the groups."""
+        return tuple(own_array(np.stack([members[k] for k in group])) for group in self.groups)
+
     def parameters(self, state: EnsembleState) -> EnsembleParameters:
         """The online parameters of all members."""
         return tuple(group.parameters for group in state)
@@ -177,16 +214,38 @@ class Ensemble:
     ) -> tuple[EnsembleState, Array]:
         """One gradient step of every member on the batch mean of its own loss; and the predictions before it. [K, B]"""
         new_state, predictions = [], []
-        for group, network, old in zip(self.groups, self.networks, state, strict=True):
-            rows = jnp.stack([targets[k] for k in group])
-            gradient, prediction = _over_members(_member_gradient(network, observation, predict), len(group))(old, rows)
-            # Element-wise optimizers are mapped over the group, even over a group of one: indexing and stacking would
-            # copy the moments.
-            elementwise = optimizer_spec(network.architecture.optimizer).elementwise
-            step = _member_step(network, taken)
-            new_state.append((jax.vmap(step) if elementwise else _over_members(step, len(group)))(old, gradient))
+        for g, old in enumerate(state):
+            gradient, prediction = self._gradient(g, old, observation, targets, predict)
+            new_state.append(self.step(g, old, gradient, taken))
             predictions.append(prediction)
         return tuple(new_state), self.in_member_order(predictions)
+
+    def gradients(
+        self, state: EnsembleState, observation: Array, targets: Array, predict: Callable[[Array], Array]
+    ) -> tuple[tuple[Any, ...], Array]:
+        """The first half of `update`: the gradients of every group, as `step` takes them, and the predictions. [K, B]
+
+        Gradients of a part of the batch can be averaged with those of the others.
+        """
+        found = [self._gradient(g, old, observation, targets, predict) for g, old in enumerate(state)]
+        gradients, predictions = zip(*found, strict=True)
+        return gradients, self.in_member_order(predictions)
+
+    def _gradient(
+        self, g: int, old: GroupState, observation: Array, targets: Array, predict: Callable[[Array], Array]
+    ) -> tuple[Any, Array]:
+        group, network = self.groups[g], self.networks[g]
+        rows = jnp.stack([targets[k] for k in group])
+        return _over_members(_member_gradient(network, observation, predict), len(group))(old, rows)
+
+    def step(self, g: int, old: GroupState, gradient: Any, taken: Array | None = None) -> GroupState:
+        """The second half of `update` for one group: a step of its optimizers."""
+        # Element-wise optimizers are mapped over the group, even over a group of one: indexing and stacking would
+        # copy the moments.
+        network = self.networks[g]
+        elementwise = optimizer_spec(network.architecture.optimizer).elementwise
+        step = _member_step(network, taken)
+        return (jax.vmap(step) if elementwise else _over_members(step, len(self.groups[g])))(old, gradient)
 
     def in_member_order(self, of_groups: Sequence[Array]) -> Array:
         """Concatenate the groups' arrays [g, ...] to one array [K, ...] in the order of the members."""

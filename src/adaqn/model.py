@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
@@ -41,7 +42,10 @@ from adaqn.threads import (
     checked_threads,
     chosen_outside,
     jax_has_started,
-    thread_count,
+    lane_count,
+    set_lanes,
+    threads_in_use,
+    use_lanes,
     use_threads,
 )
 from adaqn.training.callbacks import BaseCallback, as_callback
@@ -84,7 +88,7 @@ class Model(TrainedPolicy):
         base: str | None = None,
         seed: int = 0,
         n_envs: int = 1,
-        threads: int | Literal["auto"] | None = None,
+        threads: int | Literal["auto"] | None = "auto",
         env_kwargs: Mapping[str, object] | None = None,
         wrappers: Sequence[object] = (),
         imports: Sequence[str] = (),
@@ -102,9 +106,9 @@ class Model(TrainedPolicy):
         member over time. `settings` are shared by all members, such as `gamma` or `buffer_size`; DQN, SAC and TD3,
         whose members are all equal, also take `learning_rate` and `policy_kwargs=dict(net_arch=[64, 64])`. `base` is
         the algorithm that RandomSearch and DEHB tune, by default `"dqn"`; they take its settings too.
-        `threads` is the number of threads that XLA computes with. It applies to the whole process and cannot change
-        once JAX is in use; by default it is JAX's own, one per core. `"auto"` chooses as the command line does: all
-        cores for large networks and batches, otherwise one.
+        `threads` is the number of threads of an update: by default all cores for large networks and batches, otherwise
+        one, with which small networks are faster. It sets XLA's threads for the whole process, unless JAX is already in
+        use or the environment variable PJRT_NPROC is set; None leaves them to JAX, one per core.
         """
         prepare_jax()
         chosen = algorithm(self.algo, base)
@@ -123,7 +127,10 @@ class Model(TrainedPolicy):
         shape = self.observation_space.shape
         given = with_hyperparameters(given, changes, lambda: chosen.members(shape)[0])
         self._population = chosen.population(given, self.settings, self.seed, lambda: shape)
-        self._threads = self._choose_threads(threads)  # before the agent makes the first array
+        images = len(self.observation_space.shape or ()) == 3
+        use = partial(use_lanes, images=images) if chosen.traits.divides_updates else use_threads
+        self._threads = self._choose_threads(threads, use)  # before the agent makes the first array
+        self._lanes = lane_count()
         self._space_was_given = given.space is not None
         agent = chosen.agent(self.settings, self._population, self.observation_space, self.action_space)
         require_room(agent.memory_needs)  # before anything is allocated
@@ -132,18 +139,19 @@ class Model(TrainedPolicy):
         self._trainer = Trainer(agent, environments, replay, self.settings.sample_size, self.seed, chosen.traits)
         self._predict_rng = np.random.default_rng(self.seed)
 
-    def _choose_threads(self, given: int | Literal["auto"] | None) -> int | None:
+    def _choose_threads(self, given: int | Literal["auto"] | None, use: Callable[[int], None]) -> int | None:
         """Set the number of threads before JAX starts; returns the number if the user gave one."""
         self._threads_imposed = chosen_outside()
+        set_lanes(1)
         if given is None:
             return None
         if given != "auto":
             number = checked_threads(given)
-            use_threads(number)
+            use(number)
             return number
         if not chosen_outside():
             shape = self.observation_space.shape or ()
-            use_threads(available_cores() if worth_sharing(self._population, self.settings, shape) else 1)
+            use(available_cores() if worth_sharing(self._population, self.settings, shape) else 1)
         return None
 
     @classmethod
@@ -151,7 +159,7 @@ class Model(TrainedPolicy):
         cls,
         config: RunConfig,
         env: EnvironmentLike | EnvironmentOverride | None = None,
-        threads: int | Literal["auto"] | None = None,
+        threads: int | Literal["auto"] | None = "auto",
     ) -> Model:
         """Create the agent described by a configuration, for its environment or the given one.
 
@@ -242,7 +250,7 @@ class Model(TrainedPolicy):
         env: EnvironmentLike | EnvironmentOverride | None = None,
         callback: CallbackLike = None,
         *,
-        threads: int | Literal["auto"] | None = None,
+        threads: int | Literal["auto"] | None = "auto",
         steps: int | None = None,
         stretch_schedules: bool = False,
         progress_bar: bool = False,
@@ -290,6 +298,7 @@ class Model(TrainedPolicy):
         return callbacks
 
     def _train(self, session: RunSession, callbacks: Sequence[BaseCallback]) -> None:
+        set_lanes(self._lanes)  # for the checkpoints, and for the agents of a search's trials
         session.run(callbacks, model=self)
         trainer = self._trainer
         if trainer.interrupted:
@@ -306,8 +315,8 @@ class Model(TrainedPolicy):
             )
         shape = self.observation_space.shape
         # A number from outside, as a study gives its processes, is no choice of this run's.
-        cores = thread_count() if self._threads_imposed else available_cores()
-        hint = speed_hint(self._population, self.settings, shape, threads=thread_count(), cores=cores)
+        cores = threads_in_use() if self._threads_imposed else available_cores()
+        hint = speed_hint(self._population, self.settings, shape, threads=threads_in_use(), cores=cores)
         return (*notes, *([] if hint is None else [hint]))
 
     @classmethod

@@ -1,4 +1,7 @@
-"""The number of threads that XLA computes with on a CPU: one per process, fixed when JAX starts.
+"""The number of threads that a run computes with on a CPU.
+
+They are either XLA's, whose number is one per process and fixed when JAX starts, or lanes, among which an algorithm
+divides its updates (`adaqn.lanes`).
 
 jaxlib sizes its thread pool by the environment variable PJRT_NPROC, else NPROC, else the cores that the process may
 use. The flags `--xla_cpu_multi_thread_eigen=false` and `intra_op_parallelism_threads=1` have no effect in jaxlib 0.10:
@@ -17,6 +20,8 @@ from adaqn.limits import THREADS
 
 VARIABLE = "PJRT_NPROC"
 
+_lanes = 1
+
 
 def available_cores() -> int:
     """The number of cores that this process may use."""
@@ -31,6 +36,16 @@ def thread_count() -> int:
         except (KeyError, ValueError):  # jaxlib ignores values that are not numbers, too
             continue
     return available_cores()
+
+
+def lane_count() -> int:
+    """The number of threads for algorithms that divide their updates themselves; 1: they are left to XLA."""
+    return _lanes
+
+
+def threads_in_use() -> int:
+    """The number of threads that a run is said to have: its lanes, or XLA's threads."""
+    return max(lane_count(), thread_count())
 
 
 def jax_has_started() -> bool:
@@ -65,3 +80,24 @@ def use_threads(number: int) -> None:
             f"{thread_count()}: set the environment variable {VARIABLE}={number}, or leave it out"
         )
     os.environ[VARIABLE] = str(number)
+
+
+def use_lanes(number: int, images: bool) -> None:
+    """Divide updates among this number of lanes.
+
+    The products of a program are computed by the lane that calls it, while XLA has a single thread. Convolutions, and
+    all that follows them in a program, are computed by XLA's threads instead, so that each lane needs one of those. If
+    JAX has already started with another number of threads, updates are not divided.
+    """
+    needed = number if images else 1
+    if jax_has_started() and thread_count() != needed:
+        use_threads(number)
+        return
+    use_threads(needed)
+    set_lanes(number)
+
+
+def set_lanes(number: int) -> None:
+    """Set the number of lanes for the agents that are created from now on; each keeps its own."""
+    global _lanes
+    _lanes = number

@@ -46,6 +46,7 @@ class Traits(NamedTuple):
     tables: tuple[Table, ...] = ()  # additional files in the run directory
     measures_policy: bool = False  # `Report.policy_return` is the score of its policy, not the training returns
     sums_up_selections: bool = False  # a `TargetUpdate` event summarizes many updates, with a fraction per member
+    divides_updates: bool = False  # among threads by itself, instead of leaving each product to XLA's threads
     learns_hyperparameters: bool = False  # of its only member, which is therefore no candidate of a grid search
 
 

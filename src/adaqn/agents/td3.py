@@ -18,14 +18,7 @@ from jax import Array
 
 from adaqn.agents.core.actor_critic import OptimizedParameters, UpdateCounts
 from adaqn.agents.core.actor_critic_agent import ActorCriticAgent
-from adaqn.agents.core.actor_critic_learning import (
-    Program,
-    behaviour_pair,
-    choose_pair,
-    count_actor_update,
-    critic_step,
-)
-from adaqn.agents.core.actor_critic_programs import Functions
+from adaqn.agents.core.actor_critic_learning import Functions, Program, count_actor_update
 from adaqn.agents.core.actor_settings import ActorSettings, PairSettings
 from adaqn.agents.core.ensemble_agent import AgentState
 from adaqn.agents.core.record import MemberRecord, among, either
@@ -85,6 +78,10 @@ class Draws(NamedTuple):
     selection: Array | np.ndarray  # [K] uniform
     behaviour: Array | np.ndarray  # [1 + K] uniform
 
+    def rows(self, part: slice) -> Draws:
+        """The numbers for a part of the batch."""
+        return self._replace(smoothing=self.smoothing[part])
+
 
 def start(program: TD3Program, members: tuple[Hyperparameters, ...], discounts: np.ndarray, seed: int) -> TD3State:
     """Initialize all networks, with targets equal to them and the first two members as target pair."""
@@ -127,35 +124,49 @@ def target_action(program: TD3Program, state: TD3State, next_observation: Array,
     return jnp.clip(policy_action(program.actor, state.target_actor, next_observation) + smoothing, -1.0, 1.0)
 
 
-def update_critics(program: TD3Program, state: TD3State, batch: Batch[Array], draws: Draws) -> TD3State:
-    """One gradient step of every critic towards the shared target, then the choice of the pair."""
-    action = target_action(program, state, batch.next_observation, jnp.asarray(draws.smoothing))
-    inputs = critic_inputs(batch.next_observation, action)
-    value, unusable = critic_target(program.ensemble, state.target, state.selected, inputs, program.rule.mixture)
-    # No member learns from a target that overflows; the next update uses another pair.
-    sound = jnp.isfinite(l2(value)).all()
-    trained, losses = critic_step(program, state, batch, value, sound)
-    record = state.record
-    record = either(sound, record.follow(losses, program.settings.tau), record.mark_diverged(unusable))
-    return choose_pair(program, state._replace(ensemble=trained, record=record), draws.selection, sound)
+class ActorGradient(NamedTuple):
+    """What an update of the actor needs to know of a batch, or of a part of it."""
+
+    gradient: Array  # [P] of the mean loss
+    unsound: Array  # [] the critic has values that overflow
 
 
-def update_actor(
-    program: TD3Program, state: TD3State, observation: Array, draws: Draws, epsilon: Array | np.ndarray
-) -> TD3State:
-    """One gradient step of the actor against the first of a behaviour pair; then all targets are updated."""
-    ensemble, actor, settings = program
+def next_value(program: TD3Program, state: TD3State, next_observation: Array, draws: Draws) -> tuple[Array, Array]:
+    """The value of the next states [B] with the target actor's smoothed actions, and the unusable members. [K]"""
+    action = target_action(program, state, next_observation, jnp.asarray(draws.smoothing))
+    inputs = critic_inputs(next_observation, action)
+    return critic_target(program.ensemble, state.target, state.selected, inputs, program.rule.mixture)
+
+
+def follow(program: TD3Program, target: EnsembleParameters, online: EnsembleParameters) -> EnsembleParameters:
+    """The targets as they are: they follow when the actor is updated."""
+    del program, online
+    return target
+
+
+def actor_gradient(
+    program: TD3Program, state: TD3State, observation: Array, draws: Draws, pair: Array
+) -> ActorGradient:
+    """The gradient of the actor's loss against the first of the pair."""
+    del draws
+    ensemble, actor, _ = program
     critics = ensemble.parameters(state.ensemble)
-    critic = behaviour_pair(program, state, draws.behaviour, epsilon)[:1]
 
     def loss(arrays: list[Array]) -> tuple[Array, Array]:
         action = jnp.tanh(actor.apply(arrays, observation))
-        values = ensemble.value(critics, critic[0], critic_inputs(observation, action))[:, 0]
+        values = ensemble.value(critics, pair[0], critic_inputs(observation, action))[:, 0]
         return -values.mean(), values
 
     gradients, values = jax.grad(loss, has_aux=True)(actor.unravel(state.actor.parameters))
-    gradient = actor.ravel(gradients)
-    stepped = program.optimizer(actor).step(state.actor, gradient)
+    return ActorGradient(actor.ravel(gradients), ~jnp.isfinite(l2(values)).all())
+
+
+def step_actor(
+    program: TD3Program, state: TD3State, critics: EnsembleParameters, pair: Array, found: ActorGradient
+) -> TD3State:
+    """One gradient step of the actor; then all targets are updated."""
+    ensemble, actor, settings = program
+    stepped = program.optimizer(actor).step(state.actor, found.gradient)
     moved = state._replace(
         actor=stepped,
         target_actor=polyak(state.target_actor, stepped.parameters, settings.tau),
@@ -163,18 +174,21 @@ def update_actor(
     )
     # A critic that has just diverged must not ruin the actor. Its values may still be finite, but optimizers square
     # the gradient and never recover from an infinite average.
-    usable = jnp.isfinite(l2(values)).all()
+    critic = pair[:1]
     unmoved = state._replace(
-        record=state.record.mark_diverged(among(jnp.where(usable, -1, critic), ensemble.size)),
+        record=state.record.mark_diverged(among(jnp.where(found.unsound, critic, -1), ensemble.size)),
     )
-    sound = usable & jnp.isfinite(l2(gradient)).all() & jnp.isfinite(stepped.parameters).all()
+    sound = ~found.unsound & jnp.isfinite(l2(found.gradient)).all() & jnp.isfinite(stepped.parameters).all()
     return count_actor_update(either(sound, moved, unmoved), critic, sound)
+
+
+FUNCTIONS = Functions(start, next_value, follow, actor_gradient, step_actor, act, mode)
 
 
 class TD3Agent(ActorCriticAgent[TD3State]):
     """TD3 with an ensemble of critics."""
 
-    functions = Functions(start, update_critics, update_actor, act, mode)
+    functions = FUNCTIONS
     outputs_per_action = 1
     actor_copies = 4  # parameters, their Polyak average and two moments
 
@@ -198,7 +212,7 @@ class TD3Agent(ActorCriticAgent[TD3State]):
 
 DEFAULT_MEMBERS = grid(hidden=[(64, 64), (256, 256)], learning_rate=[3e-4, 1e-3])
 DEFAULT_CRITIC = Hyperparameters(hidden=(256, 256), learning_rate=1e-3)
-TRAITS = Traits(sums_up_selections=True)
+TRAITS = Traits(sums_up_selections=True, divides_updates=True)
 
 ALGORITHMS = {
     "adatd3": Algorithm(TD3Settings, TD3Agent, lambda _: DEFAULT_MEMBERS, least=2, space="optional", traits=TRAITS),

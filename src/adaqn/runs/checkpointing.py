@@ -25,7 +25,7 @@ from adaqn.runs.directory import EXACT_FILES, RunDirectory
 from adaqn.runs.gym_spaces import check_same_spaces, describe_spaces
 from adaqn.runs.recorders.stopwatch import Stopwatch
 from adaqn.snapshot import Snapshot
-from adaqn.threads import thread_count
+from adaqn.threads import lane_count, threads_in_use
 from adaqn.training.callbacks import crossed, next_multiple
 from adaqn.training.observers import Observer
 
@@ -195,14 +195,15 @@ class Checkpointer(Observer["Trainer"]):
 
 
 def platform_facts() -> Json:
-    """What the last bits of results depend on besides the configuration: XLA splits large products among threads."""
+    """What the last bits of results depend on besides the configuration: large products are split among threads."""
     versions = {name: metadata.version(name) for name in ("jax", "jaxlib", "numpy", "gymnasium")}
-    facts = {"machine": platform.machine(), "threads": thread_count(), "XLA_FLAGS": os.environ.get("XLA_FLAGS", "")}
-    return {**versions, **facts, "backend": backend()}
+    facts = {"machine": platform.machine(), "threads": threads_in_use(), "XLA_FLAGS": os.environ.get("XLA_FLAGS", "")}
+    divided = {"lanes": lane_count()} if lane_count() > 1 else {}  # otherwise as before there were lanes
+    return {**versions, **facts, **divided, "backend": backend()}
 
 
 def recorded_threads(store: CheckpointStore) -> int | None:
-    """The number of XLA threads that the newest checkpoint was computed with, if there is one."""
+    """The number of threads that the newest checkpoint was computed with, if there is one."""
     facts = store.newest_meta().get("platform")
     threads = facts.get("threads") if isinstance(facts, dict) else None
     return threads if type(threads) is int and 1 <= threads <= THREADS else None
@@ -219,7 +220,9 @@ def _require_same_arithmetic(snapshot: Snapshot) -> None:
 def _warn_of_another_platform(snapshot: Snapshot) -> None:
     before, now = snapshot.meta.get("platform") or {}, platform_facts()
     changed = [
-        f"{name} was {before.get(name)!r} and is {value!r}" for name, value in now.items() if before.get(name) != value
+        f"{name} was {before.get(name)!r} and is {now.get(name)!r}"
+        for name in dict.fromkeys((*now, *before))
+        if before.get(name) != now.get(name)
     ]
     if changed:
         warnings.warn(

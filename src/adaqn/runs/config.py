@@ -49,7 +49,7 @@ class RunConfig:
     horizon: int | Horizons | None = None  # step at which schedules "until the end of the run" end; None: steps
     seed: int = 0
     n_envs: int = 1
-    threads: int | None = None  # of XLA; None: chosen automatically on the command line, JAX's default in Python
+    threads: int | None = None  # of an update; None: chosen by the size of networks and batches
     members: tuple[Hyperparameters, ...]
     space: SearchSpace | None = None  # search space from which members are sampled or mutated
     schedule: tuple[Scheduled, ...] = ()  # hyperparameters of the only member of a dqn, from each step on

@@ -14,6 +14,7 @@ from jax import Array
 
 from adaqn.agents.core.generations import Inheritance, next_members
 from adaqn.agents.core.record import MemberRecord
+from adaqn.agents.core.targets import evaluated_together
 from adaqn.ensemble import Ensemble, EnsembleParameters, EnsembleState
 from adaqn.networks.network import Network
 from adaqn.networks.optimizers import build_optimizer, optimizer_spec
@@ -111,11 +112,11 @@ def end_stretch(record: MemberRecord, counts: UpdateCounts, finite: Array) -> tu
 
 
 def without_diverged(ensemble: Ensemble, parameters: EnsembleParameters, diverged: Array) -> EnsembleParameters:
-    """With two members, set the parameters of diverged ones to zero.
+    """If two members are always evaluated together, set the parameters of diverged ones to zero.
 
     Both are evaluated even if only one is used, and the zero gradient of the unused one times NaN would be NaN.
     """
-    if ensemble.size != 2:
+    if not evaluated_together(ensemble):
         return parameters
     return tuple(
         jnp.where(jnp.stack([diverged[k] for k in group])[:, None], 0.0, rows)
@@ -134,4 +135,4 @@ def inherited_critics(
     members = heirs.new.join(next_members(rng, heirs.old.split(ensemble), heirs))
     targets = [np.asarray(heirs.old.member(target, k)) for k in range(heirs.old.size)]
     inherited = [heirs.parameters(slot, targets) for slot in range(heirs.new.size)]
-    return members, tuple(jnp.asarray(np.stack([inherited[k] for k in group])) for group in heirs.new.groups)
+    return members, heirs.new.parameters_in_groups(inherited)

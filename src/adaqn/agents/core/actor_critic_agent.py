@@ -13,15 +13,17 @@ import numpy as np
 from jax import Array
 
 from adaqn.agents.core.actor_critic import inherited_critics
-from adaqn.agents.core.actor_critic_learning import ActorCriticState, Program
-from adaqn.agents.core.actor_critic_programs import ActorCriticPrograms, Functions, compiled_programs
+from adaqn.agents.core.actor_critic_learning import ActorCriticState, Functions, Program
+from adaqn.agents.core.actor_critic_programs import ActorCriticPrograms, compiled_programs
 from adaqn.agents.core.actor_settings import PairSettings
 from adaqn.agents.core.ensemble_agent import AgentState, EnsembleAgent, behaviour_epsilon
 from adaqn.agents.core.generations import Inheritance, evolution_of
 from adaqn.agents.core.population import Population
 from adaqn.agents.core.rhythm import beats
+from adaqn.agents.core.shares import lanes_for
 from adaqn.agents.events import Event, Failure
 from adaqn.agents.protocol import Clock, Operation, Report
+from adaqn.ensemble import Ensemble
 from adaqn.envs.gym_spaces import require_box_actions, require_vector_observations
 from adaqn.errors import ActorDiverged
 from adaqn.hyperparameters import Hyperparameters
@@ -30,6 +32,8 @@ from adaqn.replay.memory import Need
 from adaqn.replay.protocol import Batch
 
 Learning = TypeVar("Learning", bound=ActorCriticState)
+
+LEAST_ROWS = 64  # of a lane's share of the batch: products with fewer rows are less efficient
 
 
 class ActorCriticAgent(EnsembleAgent[Learning, ActorCriticPrograms]):
@@ -83,9 +87,22 @@ class ActorCriticAgent(EnsembleAgent[Learning, ActorCriticPrograms]):
         """The static arguments of the compiled functions for these members."""
         return Program(self.ensemble_of(members), self._actor, self.settings)
 
+    def ensemble_of(self, members: tuple[Hyperparameters, ...]) -> Ensemble:
+        """The ensemble of these members, divided among the lanes of an update."""
+        lanes = lanes_for(self.settings.sample_size, self.threads, LEAST_ROWS)
+        return dataclasses.replace(super().ensemble_of(members), lanes=lanes)
+
     def compile(self, members: tuple[Hyperparameters, ...]) -> ActorCriticPrograms:
         """One program for all critics and the actor."""
         return compiled_programs(self.functions, self.program(members))
+
+    def regrouped(self, learning: Learning, old: Ensemble, new: Ensemble) -> Learning:
+        """The state with the groups of another ensemble of the same members."""
+        if old == new:
+            return learning
+        targets = [np.asarray(old.member(learning.target, k)) for k in range(old.size)]
+        critics = new.join(old.split(learning.ensemble))
+        return learning._replace(ensemble=critics, target=new.parameters_in_groups(targets))
 
     def plan(self, state: AgentState[Learning], clock: Clock, ended: np.ndarray) -> tuple[Operation, ...]:
         """Updates every `train_freq` steps, reports of the pairs and generations at their own intervals."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from collections.abc import Callable
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +13,7 @@ from jax import Array
 from adaqn.agents.core.actor_critic import OptimizedParameters, ParameterOptimizer, Stretch, UpdateCounts, end_stretch
 from adaqn.agents.core.actor_settings import PairSettings
 from adaqn.agents.core.ensemble_agent import LearningState
-from adaqn.agents.core.record import among, living_pair
+from adaqn.agents.core.record import among, either, living_pair
 from adaqn.agents.core.targets import bellman_target, critic_inputs
 from adaqn.ensemble import Ensemble, EnsembleParameters, EnsembleState
 from adaqn.networks.losses import l2
@@ -61,8 +62,63 @@ class Program(NamedTuple, Generic[SettingsT]):
         return ParameterOptimizer(self.settings.actor_optimizer, self.settings.actor_learning_rate, network)
 
 
+class Functions(NamedTuple):
+    """The pure functions in which the families differ. Hashable.
+
+    Those that read a batch can be given a part of it: an update is either one program, or divided among threads.
+    """
+
+    start: Callable[..., Any]  # (program, members, discounts [K], seed) -> state
+    next_value: Callable[..., tuple[Array, Array]]
+    # (program, state, next observations [B, ...], draws) -> V(s') [B], and the members with unusable values [K]
+    follow: Callable[..., EnsembleParameters]
+    # (program, target parameters, online parameters) -> target parameters after an update of the critics
+    actor_gradient: Callable[..., Any]  # (program, state, observations [B, ...], draws, pair [2]) -> means over B
+    step_actor: Callable[..., Any]  # (program, state, parameters of the critics, pair, `actor_gradient`) -> state
+    act: Callable[..., Any]  # (program, state, observations [n, ...], noise [n, A]) -> actions [n, A]
+    mode: Callable[..., Any]  # (program, state, observations) -> actions without noise
+
+
+def update_critics(
+    family: Functions, program: Program[SettingsT], state: State, batch: Batch[Array], draws: Any
+) -> State:
+    """One gradient step of every critic towards the shared target, then the choice of the pair (lines 5 to 12)."""
+    value, unusable = family.next_value(program, state, batch.next_observation, draws)
+    sound = is_sound(value)
+    ensemble = program.ensemble
+    trained, losses = critic_step(ensemble, state.ensemble, batch, value, state.discount, state.gamma, sound)
+    followed = family.follow(program, state.target, ensemble.parameters(trained))
+    learned = state._replace(ensemble=trained, target=either(sound, followed, state.target))
+    return settle_critics(program, learned, losses, unusable, sound, draws.selection)
+
+
+def update_actor(
+    family: Functions,
+    program: Program[SettingsT],
+    state: State,
+    observation: Array,
+    draws: Any,
+    epsilon: Array | np.ndarray,
+) -> State:
+    """One gradient step of the actor against a behaviour pair drawn with ε_b (lines 13 and 14)."""
+    pair = behaviour_pair(program, state, draws.behaviour, epsilon)
+    gradient = family.actor_gradient(program, state, observation, draws, pair)
+    return family.step_actor(program, state, program.ensemble.parameters(state.ensemble), pair, gradient)
+
+
+def is_sound(next_value: Array) -> Array:
+    """Whether the critics can learn towards these values [B]: no member learns from a target that overflows. []"""
+    return jnp.isfinite(l2(next_value)).all()
+
+
 def critic_step(
-    program: Program[SettingsT], state: ActorCriticState, batch: Batch[Array], next_value: Array, taken: Array
+    ensemble: Ensemble,
+    critics: EnsembleState,
+    batch: Batch[Array],
+    next_value: Array,
+    discount: Array,
+    gamma: Array,
+    taken: Array,
 ) -> tuple[EnsembleState, Array]:
     """One gradient step of every critic towards the target with V(s') [B] (lines 8 to 10); L2 errors before it. [K]
 
@@ -72,15 +128,29 @@ def critic_step(
     def target_with(discount: Array) -> Array:
         return bellman_target(next_value, batch, discount)
 
-    trained, predictions = program.ensemble.update(
-        state.ensemble,
+    trained, predictions = ensemble.update(
+        critics,
         critic_inputs(batch.observation, batch.action),
-        jax.vmap(target_with)(state.discount),
+        jax.vmap(target_with)(discount),
         lambda q: q[:, 0],
         taken,
     )
     # Members may train with different losses and discounts; they are compared by the L2 error with γ̄.
-    return trained, l2(predictions - target_with(state.gamma)[None, :]).mean(axis=1)
+    return trained, l2(predictions - target_with(gamma)[None, :]).mean(axis=1)
+
+
+def settle_critics(
+    program: Program[SettingsT],
+    state: State,
+    losses: Array,
+    unusable: Array,
+    sound: Array,
+    uniforms: Array | np.ndarray,
+) -> State:
+    """Record the losses [K] of an update of the critics, or what made it unsound, and choose the pair."""
+    record = state.record
+    record = either(sound, record.follow(losses, program.settings.tau), record.mark_diverged(unusable))
+    return choose_pair(program, state._replace(record=record), uniforms, sound)
 
 
 def choose_pair(program: Program[SettingsT], state: State, uniforms: Array | np.ndarray, learned: Array) -> State:

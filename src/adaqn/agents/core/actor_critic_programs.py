@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 from jax import Array
 
-from adaqn.agents.core.actor_critic_learning import Program, report_stretch
+from adaqn.agents.core.actor_critic_learning import Functions, Program, report_stretch, update_actor, update_critics
+from adaqn.agents.core.divided_update import DividedUpdate
 from adaqn.agents.protocol import Operation
 from adaqn.compilation import small_program, transition
 from adaqn.replay.protocol import Batch
-
-
-class Functions(NamedTuple):
-    """The pure functions of one family. Hashable."""
-
-    start: Callable[..., Any]  # (program, members, discounts [K], seed) -> state
-    update_critics: Callable[..., Any]  # (program, state, batch, draws) -> state
-    update_actor: Callable[..., Any]  # (program, state, observation, draws, ε_b) -> state
-    act: Callable[..., Any]  # (program, state, observations [n, ...], noise [n, A]) -> actions [n, A]
-    mode: Callable[..., Any]  # (program, state, observations) -> actions without noise
 
 
 class ActorCriticPrograms(NamedTuple):
@@ -39,8 +29,8 @@ def compiled_programs(family: Functions, program: Program[Any]) -> ActorCriticPr
     """Compile the functions; equal architectures and settings share one result."""
 
     def update(state: Any, batch: Batch[Array], draws: Any, epsilon: Array, actor: bool) -> Any:
-        state = family.update_critics(program, state, batch, draws)
-        return family.update_actor(program, state, batch.observation, draws, epsilon) if actor else state
+        state = update_critics(family, program, state, batch, draws)
+        return update_actor(family, program, state, batch.observation, draws, epsilon) if actor else state
 
     def updating(actor: bool) -> Any:
         return transition(lambda s, b, d, e: update(s, b, d, e, actor), concurrent=True)
@@ -55,10 +45,17 @@ def compiled_programs(family: Functions, program: Program[Any]) -> ActorCriticPr
         return transition(both, concurrent=True)
 
     with_actor = {Operation.UPDATE: False, Operation.ACTOR_UPDATE: True}
+    if program.ensemble.lanes > 1:
+        divided = DividedUpdate(family, program)
+        updates = {operation: partial(divided, actor) for operation, actor in with_actor.items()}
+        updates_and_act = updates
+    else:
+        updates = {operation: updating(actor) for operation, actor in with_actor.items()}
+        updates_and_act = {operation: updating_and_acting(actor) for operation, actor in with_actor.items()}
     return ActorCriticPrograms(
         act=small_program(lambda s, o, n: family.act(program, s, o, n)),
         mode=small_program(lambda s, o: family.mode(program, s, o)),
-        update={operation: updating(actor) for operation, actor in with_actor.items()},
-        update_and_act={operation: updating_and_acting(actor) for operation, actor in with_actor.items()},
+        update=updates,
+        update_and_act=updates_and_act,
         report_stretch=transition(lambda s: report_stretch(program, s)),
     )

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from adaqn.accelerator import on_cpu
 from adaqn.agents.core.generations import Evolution, Inheritance, inheritance
 from adaqn.agents.core.memory_needs import batch_need, networks_need
 from adaqn.agents.core.record import MemberRecord
@@ -27,6 +28,7 @@ from adaqn.evolution import Descendant
 from adaqn.hyperparameters import Hyperparameters, members_from
 from adaqn.replay.memory import Need
 from adaqn.selection import Selection
+from adaqn.threads import lane_count
 
 
 class LearningState(Protocol):
@@ -74,6 +76,7 @@ class EnsembleAgent(ABC, Generic[Learning, Programs]):
         self._input_shape = input_shape
         self._outputs = outputs
         self._scale = scale
+        self.threads = lane_count() if lane_count() > 1 and on_cpu() else 1  # for an update that is divided into lanes
         self._compiled: tuple[tuple[Hyperparameters, ...], Programs] | None = None
 
     @abstractmethod
@@ -224,7 +227,14 @@ class EnsembleAgent(ABC, Generic[Learning, Programs]):
     def to_arrays(self, state: AgentState[Learning]) -> tuple[Arrays, Json]:
         """Convert the whole state to named arrays and JSON."""
         members = [member.to_dict() for member in state.members]
-        return state_to_arrays(state.learning), {"members": members, "generation": state.generation}
+        ensemble = self.ensemble_of(state.members)
+        saved = self.regrouped(state.learning, ensemble, ensemble.undivided)
+        return state_to_arrays(saved), {"members": members, "generation": state.generation}
+
+    def regrouped(self, learning: Learning, old: Ensemble, new: Ensemble) -> Learning:
+        """The state with the groups of another ensemble of the same members; without lanes there is only one way."""
+        assert old == new, "algorithms whose groups depend on lanes regroup their networks"
+        return learning
 
     def from_arrays(self, arrays: Arrays, meta: Json) -> AgentState[Learning]:
         """The inverse of `to_arrays`."""
@@ -234,7 +244,9 @@ class EnsembleAgent(ABC, Generic[Learning, Programs]):
             raise CheckpointError(
                 f"the saved state is incomplete: it has {held:,} bytes, but its members' parameters need {least:,}"
             )
-        learning = state_from_arrays(self.start(members, seed=0), arrays)
+        ensemble = self.ensemble_of(members)
+        like = self.regrouped(self.start(members, seed=0), ensemble, ensemble.undivided)
+        learning = self.regrouped(state_from_arrays(like, arrays), ensemble.undivided, ensemble)
         return AgentState(members, learning, count("the saved generation", meta["generation"]))
 
     def saved_bytes(self, meta: Json) -> int:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import lru_cache
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
 from typing import Any, NamedTuple, Protocol
 
 import jax
@@ -16,6 +16,8 @@ from adaqn.agents.core.record import MemberRecord
 from adaqn.agents.core.targets import bellman_target
 from adaqn.compilation import small_program, transition
 from adaqn.ensemble import Ensemble, EnsembleParameters, EnsembleState, GroupState, own_array
+from adaqn.lanes import lanes as lanes_of_process
+from adaqn.lanes import spread
 from adaqn.networks.losses import l2
 from adaqn.replay.protocol import Batch
 from adaqn.replay.rows import WORD, RowLayout
@@ -54,16 +56,33 @@ def learn(
     Members may train with different losses and discounts [K]; they are compared by the L2 error with γ̄.
     Where `taken` [] is False, no member changes.
     """
+    targets = jax.vmap(lambda own: bellman_target(value, batch, own))(discount)
+    trained, predictions = ensemble.update(
+        members, batch.observation, targets, _of_action(batch, ensemble.outputs), taken
+    )
+    return trained, _errors(predictions, batch, value, gamma)
+
+
+def gradients(
+    ensemble: Ensemble, members: EnsembleState, batch: Batch[Array], value: Array, discount: Array, gamma: Array
+) -> tuple[tuple[Any, ...], Array]:
+    """The gradients of a gradient step, as `Ensemble.step` takes them, and the L2 errors. [K]"""
+    targets = jax.vmap(lambda own: bellman_target(value, batch, own))(discount)
+    found, predictions = ensemble.gradients(members, batch.observation, targets, _of_action(batch, ensemble.outputs))
+    return found, _errors(predictions, batch, value, gamma)
+
+
+def _of_action(batch: Batch[Array], outputs: int) -> Callable[[Array], Array]:
+    """The function that chooses the value of the action taken. [B, A] -> [B]"""
     # A masked sum instead of indexing: its gradient is a product, while that of indexing is a scatter, which takes
     # longer than all other operations on these few values.
-    chosen = batch.action[:, None] == jnp.arange(ensemble.outputs)[None, :]
+    chosen = batch.action[:, None] == jnp.arange(outputs)[None, :]
+    return lambda q: jnp.where(chosen, q, 0.0).sum(axis=1)
 
-    def of_action(q: Array) -> Array:
-        return jnp.where(chosen, q, 0.0).sum(axis=1)
 
-    targets = jax.vmap(lambda own: bellman_target(value, batch, own))(discount)
-    trained, predictions = ensemble.update(members, batch.observation, targets, of_action, taken)
-    return trained, l2(predictions - bellman_target(value, batch, gamma)[None, :]).mean(axis=1)
+def _errors(predictions: Array, batch: Batch[Array], value: Array, gamma: Array) -> Array:
+    """The L2 errors by which members are compared, from their predictions [K, B]. [K]"""
+    return l2(predictions - bellman_target(value, batch, gamma)[None, :]).mean(axis=1)
 
 
 class MemberPrograms(NamedTuple):
@@ -145,19 +164,35 @@ def next_value_alone(
 
 
 def learn_one_by_one(
-    programs: tuple[MemberPrograms, ...], state: ValueState, experience: Experience, values: Sequence[np.ndarray]
+    programs: tuple[MemberPrograms, ...],
+    state: ValueState,
+    experience: Experience,
+    value_of: Callable[[int], np.ndarray],
+    lanes: int,
 ) -> tuple[EnsembleState, np.ndarray]:
-    """One gradient step of every member, each with its own next-state values [B]; and the L2 errors before it. [K]"""
-    trained, losses = [], []
+    """One gradient step of every member, given its own next-state values [B]; and the L2 errors before it. [K]
+
+    The members are divided among the lanes. Each has its own programs, so that results do not depend on it.
+    """
     discount, gamma = np.asarray(state.discount), np.asarray(state.gamma)
-    given = lesson(experience, values[0], gamma)
-    for k, program in enumerate(programs):
-        if k > 0 and values[k] is not values[k - 1]:
-            given = lesson(experience, values[k], gamma)
-        member, loss = program.learn(state.ensemble[k], given, discount[k : k + 1])
-        trained.append(member)
-        losses.append(loss)
-    return tuple(trained), np.concatenate(losses)
+
+    def learn_in(members: Sequence[int]) -> list[tuple[int, GroupState, Array]]:
+        learned, value, given = [], None, None
+        for k in members:
+            own = value_of(k)
+            if given is None or own is not value:  # a target that all share is packed once
+                value, given = own, lesson(experience, own, gamma)
+            learned.append((k, *programs[k].learn(state.ensemble[k], given, discount[k : k + 1])))
+        return learned
+
+    members = range(len(programs))
+    if lanes == 1:
+        found = learn_in(members)
+    else:
+        shares = spread([int(np.size(group.parameters)) for group in state.ensemble], lanes)
+        in_lanes = lanes_of_process(lanes).run([partial(learn_in, share) for share in shares if share])
+        found = sorted((one for of_lane in in_lanes for one in of_lane), key=lambda one: one[0])
+    return tuple(group for _, group, _ in found), np.concatenate([loss for _, _, loss in found])
 
 
 def snapshot(parameters: EnsembleParameters) -> EnsembleParameters:

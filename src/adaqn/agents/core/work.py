@@ -11,9 +11,10 @@ from adaqn.agents.core.population import Population
 from adaqn.hyperparameters import Hyperparameters
 from adaqn.networks.network import Network
 
-# All cores are used from this number of multiplications in a product on: between the 1.3 million of Lunar Lander with
-# 200 x 200 units, which gain nothing from a second thread, and the 16.8 million of SAC (256 x 256, batch 256).
-WORTH_SHARING = 4_000_000
+# All cores are used from this number of multiplications in a product on: between the 4.2 million of 256 x 256 units and
+# a batch of 64, where two threads are slower than one (645 steps/s of AdaDQN against 785), and the 16.8 million of a
+# batch of 256, where they are faster (345 against 266).
+WORTH_SHARING = 8_000_000
 
 
 def worth_sharing(population: Population, settings: Any, observation_shape: tuple[int, ...]) -> bool:

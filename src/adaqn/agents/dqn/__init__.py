@@ -5,7 +5,7 @@ from __future__ import annotations
 from adaqn.agents.core.default_member import LARGE_IMAGE, SMALL_IMAGE, default_member
 from adaqn.agents.core.value_settings import PlainDQNSettings
 from adaqn.agents.dqn.settings import DQNSettings
-from adaqn.agents.registry import Algorithm, agent_class
+from adaqn.agents.registry import Algorithm, Traits, agent_class
 from adaqn.hyperparameters import Hyperparameters, grid
 
 __all__ = ["ALGORITHMS", "LARGE_IMAGE", "SMALL_IMAGE", "default_member", "default_members"]
@@ -19,17 +19,24 @@ def default_members(observation_shape: tuple[int, ...]) -> tuple[Hyperparameters
 
 
 _AGENT = agent_class("adaqn.agents.dqn.agent:DQNAgent")
+_TRAITS = Traits(divides_updates=True)
+
+
+def _with_members(**overrides: str) -> Algorithm:
+    return Algorithm(DQNSettings, _AGENT, default_members, overrides, space="optional", traits=_TRAITS)
+
 
 ALGORITHMS = {
-    "adadqn": Algorithm(DQNSettings, _AGENT, default_members, space="optional"),
-    "randdqn": Algorithm(DQNSettings, _AGENT, default_members, {"selection": "random"}, space="optional"),
-    "adadqn-max": Algorithm(DQNSettings, _AGENT, default_members, {"selection": "highest"}, space="optional"),
+    "adadqn": _with_members(),
+    "randdqn": _with_members(selection="random"),
+    "adadqn-max": _with_members(selection="highest"),
     "dqn": Algorithm(
         DQNSettings,
         _AGENT,
         lambda shape: (default_member(shape),),
         copies=1,
         scheduled=True,
+        traits=_TRAITS,
         base_settings=PlainDQNSettings,
     ),
 }

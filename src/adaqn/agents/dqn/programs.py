@@ -136,7 +136,12 @@ class StagedPrograms:
     """
 
     def __init__(
-        self, ensemble: Ensemble, rules: DQNRules, layout: RowLayout | None = None, batch_size: int = 1
+        self,
+        ensemble: Ensemble,
+        rules: DQNRules,
+        layout: RowLayout | None = None,
+        batch_size: int = 1,
+        lanes: int = 1,
     ) -> None:
         assert not ensemble.grouped, "a member that joins a group would change the group's program"
         self.rules = rules
@@ -147,6 +152,7 @@ class StagedPrograms:
         self.counting = counting_programs(rules)
         self._mixture = rules.mixture  # looked up once: it takes longer than the smallest program
         self._batch_size = batch_size
+        self._lanes = lanes  # among which the members are divided
         self._prepared = False
 
     def update(self, state: ValueState, batch: Experience) -> tuple[ValueState, None]:
@@ -160,7 +166,7 @@ class StagedPrograms:
         if unusable is not None and unusable.any():
             diverged = np.asarray(record.diverged) | unusable
             return state._replace(record=record._replace(diverged=diverged)), None
-        trained, losses = learn_one_by_one(self.members, state, batch, [value] * len(self.members))
+        trained, losses = learn_one_by_one(self.members, state, batch, lambda k: value, self._lanes)
         counted = record._replace(
             loss=np.asarray(record.loss) + losses,
             last_loss=losses,

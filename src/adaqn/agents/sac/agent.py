@@ -8,7 +8,6 @@ import jax
 import numpy as np
 
 from adaqn.agents.core.actor_critic_agent import ActorCriticAgent
-from adaqn.agents.core.actor_critic_programs import Functions
 from adaqn.agents.core.ensemble_agent import AgentState
 from adaqn.agents.protocol import Clock, PolicyWeights, Report
 from adaqn.agents.sac import learning
@@ -21,7 +20,7 @@ State = AgentState[SACState]
 class SACAgent(ActorCriticAgent[SACState]):
     """AdaSAC (Algorithm 2) as an agent of the training loop."""
 
-    functions = Functions(learning.start, learning.update_critics, learning.update_actor, learning.act, learning.mode)
+    functions = learning.FUNCTIONS
     outputs_per_action = 2
     actor_copies = 3  # parameters and two moments
 

@@ -11,13 +11,7 @@ import numpy as np
 from jax import Array
 
 from adaqn.agents.core.actor_critic import OptimizedParameters, UpdateCounts, without_diverged
-from adaqn.agents.core.actor_critic_learning import (
-    Program,
-    behaviour_pair,
-    choose_pair,
-    count_actor_update,
-    critic_step,
-)
+from adaqn.agents.core.actor_critic_learning import Functions, Program, count_actor_update
 from adaqn.agents.core.record import MemberRecord, among, either
 from adaqn.agents.core.targets import critic_inputs, critic_target, pair_values, polyak
 from adaqn.agents.sac.settings import AUTO, SACSettings
@@ -25,7 +19,6 @@ from adaqn.ensemble import EnsembleParameters, EnsembleState
 from adaqn.hyperparameters import Hyperparameters
 from adaqn.networks import squashed_gaussian
 from adaqn.networks.losses import l2
-from adaqn.replay.protocol import Batch
 from adaqn.selection import Selection
 from adaqn.selection.draws import initial_selection
 
@@ -55,6 +48,10 @@ class Draws(NamedTuple):
     selection: Array | np.ndarray  # [K]
     behaviour: Array | np.ndarray  # [1 + K]
 
+    def rows(self, part: slice) -> Draws:
+        """The numbers for a part of the batch."""
+        return self._replace(next_noise=self.next_noise[part], noise=self.noise[part])
+
 
 def start(program: SACProgram, members: tuple[Hyperparameters, ...], discounts: np.ndarray, seed: int) -> SACState:
     """Initialize all networks, with targets equal to the critics and the first two members as target pair (line 1)."""
@@ -78,35 +75,35 @@ def start(program: SACProgram, members: tuple[Hyperparameters, ...], discounts: 
     )
 
 
-def update_critics(program: SACProgram, state: SACState, batch: Batch[Array], draws: Draws) -> SACState:
-    """One gradient step of every critic towards the shared target, then the choice of the pair (lines 5 to 12)."""
-    ensemble, actor, settings = program
-    outputs = actor.apply(actor.unravel(state.actor.parameters), batch.next_observation)
+class ActorGradient(NamedTuple):
+    """What an update of the actor needs to know of a batch, or of a part of it."""
+
+    gradient: Array  # [P] of the mean loss
+    entropy: Array  # [] mean
+    unsound: Array  # [2] members of the pair with values that overflow
+
+
+def next_value(program: SACProgram, state: SACState, next_observation: Array, draws: Draws) -> tuple[Array, Array]:
+    """The soft value of the next states [B] (line 8), and which members have unusable values. [K]"""
+    actor = program.actor
+    outputs = actor.apply(actor.unravel(state.actor.parameters), next_observation)
     following = squashed_gaussian.sample(outputs, jnp.asarray(draws.next_noise))
-    inputs = critic_inputs(batch.next_observation, following.action)
-    value, unusable = critic_target(ensemble, state.target, state.selected, inputs, program.rule.mixture)
-    soft_value = value - entropy_coefficient(state) * following.log_probability
-    # No member learns from a target that overflows; the next update uses another pair.
-    sound = jnp.isfinite(l2(soft_value)).all()
-
-    trained, losses = critic_step(program, state, batch, soft_value, sound)
-    record, target = state.record, polyak(state.target, ensemble.parameters(trained), settings.tau)
-    learned = state._replace(
-        ensemble=trained,
-        target=either(sound, target, state.target),
-        record=either(sound, record.follow(losses, settings.tau), record.mark_diverged(unusable)),
-    )
-    return choose_pair(program, learned, draws.selection, sound)
+    inputs = critic_inputs(next_observation, following.action)
+    value, unusable = critic_target(program.ensemble, state.target, state.selected, inputs, program.rule.mixture)
+    return value - entropy_coefficient(state) * following.log_probability, unusable
 
 
-def update_actor(
-    program: SACProgram, state: SACState, observation: Array, draws: Draws, epsilon: Array | np.ndarray
-) -> SACState:
-    """One gradient step of the actor against a behaviour pair drawn with ε_b, and of α (lines 13, 14)."""
-    ensemble, actor, settings = program
-    record = state.record
-    pair = behaviour_pair(program, state, draws.behaviour, epsilon)
-    critics = without_diverged(ensemble, ensemble.parameters(state.ensemble), record.diverged)
+def follow(program: SACProgram, target: EnsembleParameters, online: EnsembleParameters) -> EnsembleParameters:
+    """The Polyak averages of the critics after an update of them (line 11)."""
+    return polyak(target, online, program.settings.tau)
+
+
+def actor_gradient(
+    program: SACProgram, state: SACState, observation: Array, draws: Draws, pair: Array
+) -> ActorGradient:
+    """The gradient of the actor's loss against these members (line 14)."""
+    ensemble, actor, _ = program
+    critics = without_diverged(ensemble, ensemble.parameters(state.ensemble), state.record.diverged)
     noise = jnp.asarray(draws.noise)
     coefficient = entropy_coefficient(state)
 
@@ -117,18 +114,27 @@ def update_actor(
         return surplus.mean(), (values, sample.log_probability)
 
     gradients, (values, log_probability) = jax.grad(loss, has_aux=True)(actor.unravel(state.actor.parameters))
-    gradient = actor.ravel(gradients)
-    entropy = -log_probability.mean()
+    unsound = ~jnp.isfinite(l2(values)).all(axis=1)
+    return ActorGradient(actor.ravel(gradients), -log_probability.mean(), unsound)
+
+
+def step_actor(
+    program: SACProgram, state: SACState, critics: EnsembleParameters, pair: Array, found: ActorGradient
+) -> SACState:
+    """One gradient step of the actor, and of α (line 14)."""
+    del critics
+    actor, settings = program.actor, program.settings
+    actions = actor.outputs // 2  # the others are standard deviations
     moved = state._replace(
-        actor=program.optimizer(actor).step(state.actor, gradient),
-        log_alpha=_next_coefficient(program, state, entropy - settings.target_entropy_of(noise.shape[1])),
-        entropy=entropy,
+        actor=program.optimizer(actor).step(state.actor, found.gradient),
+        log_alpha=_next_coefficient(program, state, found.entropy - settings.target_entropy_of(actions)),
+        entropy=found.entropy,
     )
     # A critic that has just diverged must not ruin the actor. Its values may still be finite, but optimizers square
     # the gradient and never recover from an infinite average.
-    unsound = ~jnp.isfinite(l2(values)).all(axis=1)  # [2]
-    unmoved = state._replace(record=record.mark_diverged(among(jnp.where(unsound, pair, -1), ensemble.size)))
-    sound = ~unsound.any() & jnp.isfinite(l2(gradient)).all() & jnp.isfinite(moved.actor.parameters).all()
+    diverged = among(jnp.where(found.unsound, pair, -1), program.ensemble.size)
+    unmoved = state._replace(record=state.record.mark_diverged(diverged))
+    sound = ~found.unsound.any() & jnp.isfinite(l2(found.gradient)).all() & jnp.isfinite(moved.actor.parameters).all()
     return count_actor_update(either(sound, moved, unmoved), pair, sound)
 
 
@@ -154,3 +160,6 @@ def _next_coefficient(program: SACProgram, state: SACState, surplus: Array) -> O
     if program.settings.ent_coef != AUTO:
         return state.log_alpha
     return program.optimizer(None).step(state.log_alpha, surplus)
+
+
+FUNCTIONS = Functions(start, next_value, follow, actor_gradient, step_actor, act, mode)

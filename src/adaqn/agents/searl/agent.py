@@ -185,12 +185,13 @@ class SEARLAgent:
         """One gradient step of every member towards its own target; then `act` if requested."""
         del operation
         programs, learning = self.members.programs(state.population), state.population.learning
-        values = []
-        for k, member in enumerate(programs):
-            value, usable = next_value_alone(member, learning.target[k], None, batch.next_observation)
+
+        def value_of(k: int) -> np.ndarray:
+            value, usable = next_value_alone(programs[k], learning.target[k], None, batch.next_observation)
             # An unusable target makes the loss of only this member non-finite.
-            values.append(value if usable else np.full_like(value, np.nan))
-        trained, losses = learn_one_by_one(programs, learning, batch, values)
+            return value if usable else np.full_like(value, np.nan)
+
+        trained, losses = learn_one_by_one(programs, learning, batch, value_of, self.members.threads)
         learning = learning._replace(ensemble=trained, record=_add_losses(learning.record, losses))
         state = _with_learning(state, learning)
         return (state, None) if act_on is None else self.act(state, act_on, clock, rng)

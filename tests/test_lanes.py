@@ -1,0 +1,85 @@
+"""Threads that make calls side by side, and how an update is divided among them."""
+
+from __future__ import annotations
+
+import threading
+from functools import partial
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from adaqn.agents.core.shares import lanes_for, mean_of_shares, shares
+from adaqn.ensemble import Ensemble
+from adaqn.hyperparameters import Hyperparameters
+from adaqn.lanes import Lanes, spread
+
+
+def test_calls_are_made_side_by_side_and_their_results_are_in_order() -> None:
+    together = threading.Barrier(3, timeout=20.0)  # passed only if all three are under way
+
+    def call(number: int) -> tuple[int, int]:
+        together.wait()
+        return number, threading.get_ident()
+
+    found = Lanes(3).run([partial(call, number) for number in range(3)])
+    assert [number for number, _ in found] == [0, 1, 2]
+    assert found[0][1] == threading.get_ident()
+    assert len({thread for _, thread in found}) == 3
+
+
+def test_fewer_calls_than_lanes_leave_the_others_idle() -> None:
+    lanes = Lanes(4)
+    assert lanes.run([lambda: "alone"]) == ["alone"]
+    assert lanes.run([lambda: "first", lambda: "second"]) == ["first", "second"]
+
+
+@pytest.mark.parametrize("faulty", [0, 1])
+def test_an_error_in_a_lane_reaches_the_caller_and_leaves_nothing_behind(faulty: int) -> None:
+    lanes = Lanes(2)
+
+    def call(number: int) -> int:
+        if number == faulty:
+            raise ZeroDivisionError("from a lane")
+        return number
+
+    with pytest.raises(ZeroDivisionError, match="from a lane"):
+        lanes.run([partial(call, 0), partial(call, 1)])
+    assert lanes.run([lambda: "next", lambda: "calls"]) == ["next", "calls"]
+
+
+def test_the_largest_loads_are_spread_first() -> None:
+    assert spread([5, 3, 3, 2], 2) == [[0, 3], [1, 2]]
+    assert spread([1, 9], 2) == [[1], [0]]
+    assert spread([4], 3) == [[0], [], []]
+
+
+def test_shares_of_a_batch_are_nearly_equal() -> None:
+    assert shares(10, 3) == (slice(0, 3), slice(3, 6), slice(6, 10))
+    assert lanes_for(256, threads=16, least=64) == 4
+    assert lanes_for(32, threads=2, least=64) == 1
+    assert lanes_for(32, threads=2, least=8) == 2
+
+
+def test_a_mean_over_the_batch_counts_every_row_once() -> None:
+    rows, of = np.array([1.0, 2.0, 6.0, 7.0, 9.0], np.float32), shares(5, 2)
+    found = [(jnp.asarray(rows[share].mean()), jnp.asarray(share.start > 0)) for share in of]
+    mean, any_is_true = mean_of_shares(found, of)
+    assert float(mean) == pytest.approx(5.0)
+    assert bool(any_is_true)
+
+
+def test_a_group_has_members_of_one_lane() -> None:
+    small, large = (Hyperparameters(hidden=(width,)).architecture for width in (4, 50))
+    whole = Ensemble((small, large, small, large, small), (3,), 1)
+    assert whole.groups == ((0, 2, 4), (1, 3))
+    divided = Ensemble((small, large, small, large, small), (3,), 1, lanes=2)
+    # The large ones first, one in each lane; then the small ones in turn.
+    assert divided.lane(0)[0] == (0, 1, 4) and divided.lane(1)[0] == (2, 3)
+    assert divided.groups == ((0, 4), (1,), (2,), (3,))
+    assert divided.groups_of_lane(0) == (0, 1) and divided.groups_of_lane(1) == (2, 3)
+    for lane in range(2):
+        members, alone = divided.lane(lane)
+        of_lane = [tuple(members[k] for k in group) for group in alone.groups]
+        assert of_lane == [divided.groups[g] for g in divided.groups_of_lane(lane)]
+    assert divided.undivided == whole
