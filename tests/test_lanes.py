@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from adaqn.agents.core.population import Population
 from adaqn.agents.core.shares import lanes_for, mean_of_shares, shares
+from adaqn.agents.core.work import threads_for
+from adaqn.agents.registry import algorithm
 from adaqn.ensemble import Ensemble
 from adaqn.hyperparameters import Hyperparameters
 from adaqn.lanes import Lanes, spread
+from adaqn.space import SearchSpace
+from adaqn.threads import Threads
 
 
 def test_calls_are_made_side_by_side_and_their_results_are_in_order() -> None:
@@ -54,19 +60,65 @@ def test_the_largest_loads_are_spread_first() -> None:
     assert spread([4], 3) == [[0], [], []]
 
 
-def test_shares_of_a_batch_are_nearly_equal() -> None:
-    assert shares(10, 3) == (slice(0, 3), slice(3, 6), slice(6, 10))
+def test_shares_of_a_batch_are_equal_and_not_too_small() -> None:
+    assert shares(12, 3) == (slice(0, 4), slice(4, 8), slice(8, 12))
     assert lanes_for(256, threads=16, least=64) == 4
     assert lanes_for(32, threads=2, least=64) == 1
     assert lanes_for(32, threads=2, least=8) == 2
+    assert lanes_for(32, threads=3, least=8) == 2  # three shares would not be equal
+    assert lanes_for(33, threads=2, least=8) == 1
 
 
 def test_a_mean_over_the_batch_counts_every_row_once() -> None:
-    rows, of = np.array([1.0, 2.0, 6.0, 7.0, 9.0], np.float32), shares(5, 2)
-    found = [(jnp.asarray(rows[share].mean()), jnp.asarray(share.start > 0)) for share in of]
-    mean, any_is_true = mean_of_shares(found, of)
-    assert float(mean) == pytest.approx(5.0)
+    rows = np.array([1.0, 2.0, 6.0, 7.0], np.float32)
+    found = [(jnp.asarray(rows[share].mean()), jnp.asarray(share.start > 0)) for share in shares(4, 2)]
+    mean, any_is_true = mean_of_shares(found)
+    assert float(mean) == pytest.approx(4.0)
     assert bool(any_is_true)
+
+
+def test_threads_of_several_callers_do_not_mix_their_results() -> None:
+    lanes = Lanes(2)
+
+    def ask(caller: int) -> bool:
+        return all(
+            lanes.run([partial(tuple, (caller, number, 0)), partial(tuple, (caller, number, 1))])
+            == [(caller, number, 0), (caller, number, 1)]
+            for number in range(300)
+        )
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(ask, range(4)))
+
+
+def test_an_interruption_leaves_no_result_for_the_next_calls() -> None:
+    lanes = Lanes(2)
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        lanes.run([interrupt, lambda: "late"])
+    assert lanes.run([lambda: "next", lambda: "calls"]) == ["next", "calls"]
+
+
+def wanted(algo: str, number: int, *, shape: tuple[int, ...] = (8,), in_space: int = 0, **settings: object) -> Threads:
+    chosen = algorithm(algo)
+    member = Hyperparameters(hidden=(512, 512))
+    space = SearchSpace.named("vectors") if in_space else None
+    population = Population((member,) * max(2, in_space), space)
+    return threads_for(chosen.traits, population, chosen.configure(settings), shape, number)
+
+
+def test_threads_are_lanes_where_updates_can_be_divided() -> None:
+    assert wanted("adasac", 2, batch_size=128) == Threads(1, 2)
+    assert wanted("adasac", 8, batch_size=256) == Threads(4, 4)  # products of this size are computed by XLA's threads
+    assert wanted("adasac", 8, batch_size=100) == Threads(8)  # too few rows for a second lane
+    assert wanted("adadqn", 2, batch_size=32) == Threads(1, 2)
+    assert wanted("adadqn", 2, batch_size=32, shape=(10, 10, 4)) == Threads(2, 2)
+    assert wanted("adadqn", 8, in_space=5) == Threads(1, 5)
+    assert wanted("metagradient", 2) == Threads(2)
+    assert wanted("adasac", 1) == Threads(1)
 
 
 def test_a_group_has_members_of_one_lane() -> None:
@@ -82,4 +134,3 @@ def test_a_group_has_members_of_one_lane() -> None:
         members, alone = divided.lane(lane)
         of_lane = [tuple(members[k] for k in group) for group in alone.groups]
         assert of_lane == [divided.groups[g] for g in divided.groups_of_lane(lane)]
-    assert divided.undivided == whole

@@ -21,7 +21,7 @@ from adaqn.errors import UserError
 from adaqn.runs.checkpointing import platform_facts, recorded_threads
 from adaqn.runs.config import RunConfig
 from adaqn.space import SearchSpace
-from adaqn.threads import available_cores, jax_has_started, thread_count, use_threads
+from adaqn.threads import Threads, available_cores, jax_has_started, thread_count, use_threads
 from tests.waiting import wait_for
 
 TRAIN = ["train", "--env", "CartPole-v1", "--steps", "60", "--learning-starts", "50", "--grid", "hidden=8"]
@@ -149,7 +149,8 @@ def test_the_command_line_chooses_by_the_size_of_an_update(extra: list[str], thr
     done = subprocess.run(command, env=environ, capture_output=True, text=True, check=True)
     expected = threads or available_cores()
     assert f"threads       {expected} on {available_cores()} core" in done.stdout
-    assert recorded_threads(CheckpointStore(tmp_path / "run" / "checkpoint")) == expected
+    lanes = Threads(1, expected) if expected > 1 else Threads(1)
+    assert recorded_threads(CheckpointStore(tmp_path / "run" / "checkpoint")) == lanes
     assert "threads" not in yaml.safe_load((tmp_path / "run" / "config.yaml").read_text())
 
 
@@ -186,7 +187,7 @@ def test_a_run_that_goes_on_with_other_threads_says_so(
     with monkeypatch.context() as patch:
         patch.setattr("adaqn.runs.checkpointing.platform_facts", lambda: facts)
         assert main([*TRAIN, "--run-dir", str(run), "--quiet"]) == 0
-    assert recorded_threads(CheckpointStore(run / "checkpoint")) == 6
+    assert recorded_threads(CheckpointStore(run / "checkpoint")) == Threads(6)
     with warnings.catch_warnings():
         warnings.simplefilter("default")  # as outside the suite, where none is an error
         assert main(["resume", str(run), "--steps", "80", "--quiet"]) == 0

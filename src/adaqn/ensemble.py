@@ -7,7 +7,6 @@ with convolutions is always its own group, because batched convolutions with a k
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -60,12 +59,11 @@ class Ensemble:
         outputs: int,
         grouped: bool = True,
         scale: float = 1.0,
-        lanes: int = 1,
     ) -> Ensemble:
         """The ensemble of these members."""
         for member in members:
             check_options(member)
-        return cls(tuple(m.architecture for m in members), observation_shape, outputs, grouped, scale, lanes)
+        return cls(tuple(m.architecture for m in members), observation_shape, outputs, grouped, scale)
 
     @property
     def size(self) -> int:
@@ -104,11 +102,6 @@ class Ensemble:
         members = tuple(k for k in range(self.size) if self._lane_of[k] == lane)
         chosen = tuple(self.architectures[k] for k in members)
         return members, Ensemble(chosen, self.observation_shape, self.outputs, self.grouped, self.scale)
-
-    @property
-    def undivided(self) -> Ensemble:
-        """The same ensemble without lanes, in whose groups a state is saved."""
-        return dataclasses.replace(self, lanes=1)
 
     @cached_property
     def networks(self) -> tuple[Network, ...]:

@@ -16,9 +16,16 @@ from typing import Any, NamedTuple, TypeVar
 Result = TypeVar("Result")
 
 
-class _Found(NamedTuple):
+class _Result(NamedTuple):
+    number: int  # of the call
     value: Any
     error: BaseException | None
+
+
+class _Task(NamedTuple):
+    number: int
+    call: Callable[[], Any]
+    results: SimpleQueue[_Result]  # of the caller: several threads may use the same lanes
 
 
 class _Worker:
@@ -28,30 +35,25 @@ class _Worker:
         self._start()
 
     def _start(self) -> None:
-        self._calls: SimpleQueue[Callable[[], Any]] = SimpleQueue()
-        self._results: SimpleQueue[_Found] = SimpleQueue()
-        self._thread = Thread(target=_work, args=(self._calls, self._results), name="adaqn-lane", daemon=True)
+        self._tasks: SimpleQueue[_Task] = SimpleQueue()
+        self._thread = Thread(target=_work, args=(self._tasks,), name="adaqn-lane", daemon=True)
         self._thread.start()
 
-    def give(self, call: Callable[[], Any]) -> None:
+    def give(self, task: _Task) -> None:
         if not self._thread.is_alive():  # in a forked process
             self._start()
-        self._calls.put(call)
-
-    def take(self) -> _Found:
-        return self._results.get()
+        self._tasks.put(task)
 
 
-def _work(calls: SimpleQueue[Callable[[], Any]], results: SimpleQueue[_Found]) -> None:
+def _work(tasks: SimpleQueue[_Task]) -> None:
     while True:
-        call = calls.get()
+        task = tasks.get()
         try:
-            found = _Found(call(), None)
-        except BaseException as error:  # raised where the result is taken
-            found = _Found(None, error)
-        del call  # so that its arrays are not kept until the next one
-        results.put(found)
-        del found
+            result = _Result(task.number, task.call(), None)
+        except BaseException as error:  # raised in the thread that waits for the result
+            result = _Result(task.number, None, error)
+        task.results.put(result)
+        del task, result  # so that their arrays are not kept until the next call
 
 
 class Lanes:
@@ -61,19 +63,23 @@ class Lanes:
         self._workers = [_Worker() for _ in range(count - 1)]
 
     def run(self, calls: Sequence[Callable[[], Result]]) -> list[Result]:
-        """Make the calls side by side, at most as many as there are lanes; the first one in the calling thread."""
+        """Make the calls side by side, at most as many as there are lanes; the first one in the calling thread.
+
+        All calls are over when this returns or raises what one of them raised; an interruption does not wait for them.
+        """
         first, *others = calls
-        workers = self._workers[: len(others)]
-        for worker, call in zip(workers, others, strict=True):
-            worker.give(call)
+        results: SimpleQueue[_Result] = SimpleQueue()
+        for number, (worker, call) in enumerate(zip(self._workers[: len(others)], others, strict=True), start=1):
+            worker.give(_Task(number, call, results))
         try:
-            result = first()
-        finally:  # an exception must not leave results for the next calls
-            found = [worker.take() for worker in workers]
-        for one in found:
-            if one.error is not None:
-                raise one.error
-        return [result, *(one.value for one in found)]
+            own = _Result(0, first(), None)
+        except Exception as error:
+            own = _Result(0, None, error)
+        found = sorted([own, *(results.get() for _ in others)], key=lambda result: result.number)
+        for result in found:
+            if result.error is not None:
+                raise result.error
+        return [result.value for result in found]
 
 
 def spread(loads: Sequence[int], count: int) -> list[list[int]]:
@@ -88,6 +94,6 @@ def spread(loads: Sequence[int], count: int) -> list[list[int]]:
 
 
 @cache
-def lanes(count: int) -> Lanes:
+def shared_lanes(count: int) -> Lanes:
     """The threads of this process for this number of lanes."""
     return Lanes(count)

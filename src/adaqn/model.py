@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 
 from adaqn.agents.core.population import Scheduled
-from adaqn.agents.core.work import worth_sharing
+from adaqn.agents.core.work import threads_for, worth_sharing
 from adaqn.agents.protocol import clock_from
 from adaqn.agents.registry import algorithm
 from adaqn.checkpoint import CheckpointStore
@@ -38,14 +38,14 @@ from adaqn.snapshot import reading, require_plausible_size
 from adaqn.space import SearchSpace, named_spaces
 from adaqn.stable_baselines import hyperparameters_from, refuse_foreign, refuse_policy_name, with_hyperparameters
 from adaqn.threads import (
+    Threads,
     available_cores,
     checked_threads,
     chosen_outside,
+    in_lanes,
     jax_has_started,
-    lane_count,
-    set_lanes,
-    threads_in_use,
-    use_lanes,
+    thread_count,
+    try_threads,
     use_threads,
 )
 from adaqn.training.callbacks import BaseCallback, as_callback
@@ -88,7 +88,7 @@ class Model(TrainedPolicy):
         base: str | None = None,
         seed: int = 0,
         n_envs: int = 1,
-        threads: int | Literal["auto"] | None = "auto",
+        threads: int | Literal["auto"] | Threads | None = "auto",
         env_kwargs: Mapping[str, object] | None = None,
         wrappers: Sequence[object] = (),
         imports: Sequence[str] = (),
@@ -107,8 +107,8 @@ class Model(TrainedPolicy):
         whose members are all equal, also take `learning_rate` and `policy_kwargs=dict(net_arch=[64, 64])`. `base` is
         the algorithm that RandomSearch and DEHB tune, by default `"dqn"`; they take its settings too.
         `threads` is the number of threads of an update: by default all cores for large networks and batches, otherwise
-        one, with which small networks are faster. It sets XLA's threads for the whole process, unless JAX is already in
-        use or the environment variable PJRT_NPROC is set; None leaves them to JAX, one per core.
+        one, with which small networks are faster. The first agent sets XLA's threads for the whole process, unless JAX
+        is already in use or the environment variable PJRT_NPROC is set; None leaves them to JAX, one per core.
         """
         prepare_jax()
         chosen = algorithm(self.algo, base)
@@ -127,39 +127,42 @@ class Model(TrainedPolicy):
         shape = self.observation_space.shape
         given = with_hyperparameters(given, changes, lambda: chosen.members(shape)[0])
         self._population = chosen.population(given, self.settings, self.seed, lambda: shape)
-        images = len(self.observation_space.shape or ()) == 3
-        use = partial(use_lanes, images=images) if chosen.traits.divides_updates else use_threads
-        self._threads = self._choose_threads(threads, use)  # before the agent makes the first array
-        self._lanes = lane_count()
+        self._traits = chosen.traits
+        self._threads, self._lanes = self._choose_threads(threads)  # before the agent makes the first array
         self._space_was_given = given.space is not None
-        agent = chosen.agent(self.settings, self._population, self.observation_space, self.action_space)
+        with in_lanes(self._lanes):
+            agent = chosen.agent(self.settings, self._population, self.observation_space, self.action_space)
         require_room(agent.memory_needs)  # before anything is allocated
         self._spaces_only = isinstance(env, SpacesOnly)
         replay = replay_for(self.settings, environments, self.settings.n_steps if self._spaces_only else None)
         self._trainer = Trainer(agent, environments, replay, self.settings.sample_size, self.seed, chosen.traits)
         self._predict_rng = np.random.default_rng(self.seed)
 
-    def _choose_threads(self, given: int | Literal["auto"] | None, use: Callable[[int], None]) -> int | None:
-        """Set the number of threads before JAX starts; returns the number if the user gave one."""
+    def _choose_threads(self, given: int | Literal["auto"] | Threads | None) -> tuple[int | None, int]:
+        """Set XLA's threads before JAX starts; returns the number if the user gave one, and the number of lanes."""
         self._threads_imposed = chosen_outside()
-        set_lanes(1)
-        if given is None:
-            return None
-        if given != "auto":
-            number = checked_threads(given)
-            use(number)
-            return number
-        if not chosen_outside():
-            shape = self.observation_space.shape or ()
-            use(available_cores() if worth_sharing(self._population, self.settings, shape) else 1)
-        return None
+        if given is None or (given == "auto" and self._threads_imposed):
+            return None, 1
+        if isinstance(given, Threads):
+            return None, try_threads(given)
+        shape = self.observation_space.shape or ()
+        wanted = partial(threads_for, self._traits, self._population, self.settings, shape)
+        if given == "auto":
+            large = worth_sharing(self._population, self.settings, shape)
+            return None, try_threads(wanted(available_cores() if large else 1))
+        number = checked_threads(given)
+        threads = wanted(number)
+        if jax_has_started() and thread_count() != threads.xla:
+            threads = Threads(number)  # by XLA, if it has as many
+        use_threads(threads.xla)
+        return number, threads.lanes
 
     @classmethod
     def from_config(
         cls,
         config: RunConfig,
         env: EnvironmentLike | EnvironmentOverride | None = None,
-        threads: int | Literal["auto"] | None = "auto",
+        threads: int | Literal["auto"] | Threads | None = "auto",
     ) -> Model:
         """Create the agent described by a configuration, for its environment or the given one.
 
@@ -264,9 +267,9 @@ class Model(TrainedPolicy):
         `steps` changes the total number of environment steps of a run, finished or not. Schedules that last until the
         end of the run (ε_b) keep their previous end, so that the result equals a run configured with these `steps` and
         the previous ones as `horizon`; with `stretch_schedules` they last until the new end from here on. `threads`
-        is by default the number that the run has used so far; if JAX is already in use with another one, a warning
-        says so. "auto" differs only for a run without a checkpoint: it then starts with the number that fits an update,
-        as on the command line. See `learn` for `callback`, `progress_bar` and `console`.
+        is by default the number that the run has used so far, or the one that fits an update if there is no checkpoint
+        yet; if JAX is already in use with another one, a warning says so. See `learn` for `callback`, `progress_bar`
+        and `console`.
         """
         path = Path(run_dir)
         file = RunDirectory.open(path).config
@@ -275,15 +278,17 @@ class Model(TrainedPolicy):
         if not trust_env:
             require_trust(_named_by_file(values, env), str(file), _named_by_user(env))
         given, extends = RunSession.with_end(path, RunConfig.as_given(values, str(file)), steps, stretch_schedules)
-        if threads in (None, "auto") and not jax_has_started():
-            recorded = recorded_threads(CheckpointStore(RunDirectory.open(path).checkpoint))
-            threads = recorded or given.threads or threads
-        model = Model.from_config(given, env, threads)
+        used: int | Literal["auto"] | Threads | None = threads
+        if threads in (None, "auto"):
+            asked = None if jax_has_started() else given.threads
+            used = recorded_threads(CheckpointStore(RunDirectory.open(path).checkpoint)) or asked or threads
+        model = Model.from_config(given, env, used)
         model._threads = given.threads  # so that it saves what an uninterrupted run saves
         config = dataclasses.replace(given, **model._population._asdict())
         session = RunSession.open(path, config, model._trainer, Output(progress_bar, console), extends, standing)
         callbacks = model._callbacks(callback, config, path)
-        session.restore()
+        with in_lanes(model._lanes):
+            session.restore()
         if session.finished:
             session.close()
         else:
@@ -298,8 +303,8 @@ class Model(TrainedPolicy):
         return callbacks
 
     def _train(self, session: RunSession, callbacks: Sequence[BaseCallback]) -> None:
-        set_lanes(self._lanes)  # for the checkpoints, and for the agents of a search's trials
-        session.run(callbacks, model=self)
+        with in_lanes(self._lanes):
+            session.run(callbacks, model=self)
         trainer = self._trainer
         if trainer.interrupted:
             pass_on(trainer.stop_reason or "", trainer.clock.step, session.finished)
@@ -315,8 +320,9 @@ class Model(TrainedPolicy):
             )
         shape = self.observation_space.shape
         # A number from outside, as a study gives its processes, is no choice of this run's.
-        cores = threads_in_use() if self._threads_imposed else available_cores()
-        hint = speed_hint(self._population, self.settings, shape, threads=threads_in_use(), cores=cores)
+        threads = max(self._lanes, thread_count())
+        cores = threads if self._threads_imposed else available_cores()
+        hint = speed_hint(self._population, self.settings, shape, threads=threads, cores=cores)
         return (*notes, *([] if hint is None else [hint]))
 
     @classmethod

@@ -11,8 +11,11 @@ comes on top of the pool: with a pool of one, a program with independent kernels
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
+from collections.abc import Iterator
+from typing import NamedTuple
 
 from adaqn.checks import count
 from adaqn.errors import UserError
@@ -21,6 +24,14 @@ from adaqn.limits import THREADS
 VARIABLE = "PJRT_NPROC"
 
 _lanes = 1
+_chosen: str | None = None  # the value of the variable that `try_threads` has set
+
+
+class Threads(NamedTuple):
+    """The threads of a run: XLA's, and the lanes among which its updates are divided."""
+
+    xla: int
+    lanes: int = 1
 
 
 def available_cores() -> int:
@@ -39,7 +50,7 @@ def thread_count() -> int:
 
 
 def lane_count() -> int:
-    """The number of threads for algorithms that divide their updates themselves; 1: they are left to XLA."""
+    """The number of lanes of the run that is being created or trained; 1: its updates are not divided."""
     return _lanes
 
 
@@ -55,13 +66,13 @@ def jax_has_started() -> bool:
 
 
 def chosen_outside() -> bool:
-    """Whether the number was set in the environment, or is already fixed."""
-    return VARIABLE in os.environ or jax_has_started()
+    """Whether the number of XLA's threads was set in the environment, and not by `try_threads`."""
+    return VARIABLE in os.environ and os.environ[VARIABLE] != _chosen
 
 
 def use_one_thread() -> None:
     """Make XLA use one thread, unless the number was set in the environment or is already fixed."""
-    if not chosen_outside():
+    if not chosen_outside() and not jax_has_started():
         use_threads(1)
 
 
@@ -82,22 +93,22 @@ def use_threads(number: int) -> None:
     os.environ[VARIABLE] = str(number)
 
 
-def use_lanes(number: int, images: bool) -> None:
-    """Divide updates among this number of lanes.
-
-    The products of a program are computed by the lane that calls it, while XLA has a single thread. Convolutions, and
-    all that follows them in a program, are computed by XLA's threads instead, so that each lane needs one of those. If
-    JAX has already started with another number of threads, updates are not divided.
-    """
-    needed = number if images else 1
-    if jax_has_started() and thread_count() != needed:
-        use_threads(number)
-        return
-    use_threads(needed)
-    set_lanes(number)
+def try_threads(wanted: Threads) -> int:
+    """Make XLA use these threads if it still can; returns the number of lanes, 1 if it cannot."""
+    global _chosen
+    if jax_has_started() and thread_count() != wanted.xla:
+        return 1
+    if os.environ.get(VARIABLE) != str(wanted.xla) and not jax_has_started():
+        os.environ[VARIABLE] = _chosen = str(wanted.xla)
+    return wanted.lanes
 
 
-def set_lanes(number: int) -> None:
-    """Set the number of lanes for the agents that are created from now on; each keeps its own."""
+@contextlib.contextmanager
+def in_lanes(number: int) -> Iterator[None]:
+    """Agents that are created within divide their updates among this number of lanes."""
     global _lanes
-    _lanes = number
+    before, _lanes = _lanes, number
+    try:
+        yield
+    finally:
+        _lanes = before

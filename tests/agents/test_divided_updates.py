@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,9 +12,11 @@ import numpy as np
 import pytest
 
 from adaqn import SAC, SEARL, TD3, AdaDQN, AdaSAC, AdaTD3, Convolution, Hyperparameters, RandomSearch, UserError
+from adaqn.agents.core.divided_update import DividedUpdate
+from adaqn.agents.dqn.divided import DividedPrograms
+from adaqn.lanes import Lanes
 from adaqn.model import Model
-from adaqn.runs.checkpointing import platform_facts
-from adaqn.threads import set_lanes, use_lanes
+from adaqn.threads import Threads, lane_count
 
 THREE = [
     Hyperparameters(hidden=(16, 16), learning_rate=1e-3),
@@ -25,20 +27,20 @@ IMAGE = Hyperparameters(hidden=(16,), convolutions=(Convolution(8, 3, 1),), lear
 CONTINUOUS: dict[str, Any] = {
     "env": "Pendulum-v1",
     "learning_starts": 210,
-    "batch_size": 200,
+    "batch_size": 192,
     "buffer_size": 500,
     "seed": 3,
 }
 DISCRETE: dict[str, Any] = {
     "env": "CartPole-v1",
     "learning_starts": 40,
-    "batch_size": 33,
+    "batch_size": 48,
     "buffer_size": 500,
     "seed": 3,
 }
 IMAGES = DISCRETE | {"env": "MinAtar/Breakout"}
+SPACE = {"hidden": {"layers": [1, 2], "neurons": [4, 12]}, "learning_rate": [1e-4, 1e-2]}
 
-# A share of SAC's batch has at least 64 rows, one of DQN's at least 8; three shares of neither are equal.
 CASES: dict[str, Callable[..., Model]] = {
     "sac": partial(SAC, **CONTINUOUS, policy_kwargs={"net_arch": [16, 16]}),
     "sac with delays": partial(
@@ -46,30 +48,38 @@ CASES: dict[str, Callable[..., Model]] = {
     ),
     "adasac": partial(AdaSAC, **CONTINUOUS, members=THREE),
     "adasac with a mixture": partial(AdaSAC, **CONTINUOUS, members=THREE, selection="softmax"),
+    "adasac in a space": partial(AdaSAC, **CONTINUOUS, space=SPACE, population=3, generation_interval=212),
     "td3": partial(TD3, **CONTINUOUS, policy_kwargs={"net_arch": [16, 16]}),
     "adatd3": partial(AdaTD3, **CONTINUOUS, members=THREE),
     "adadqn": partial(AdaDQN, **DISCRETE, members=THREE),
     "double dqn": partial(AdaDQN, **DISCRETE, members=THREE, double_q=True),
     "adadqn with a mixture": partial(AdaDQN, **DISCRETE, members=THREE, selection="softmax"),
     "images": partial(AdaDQN, **IMAGES, members=[IMAGE, IMAGE.replace(optimizer="lamb")]),
+    "search with sac": partial(RandomSearch, **CONTINUOUS, base="sac", space=SPACE, trial_steps=212),
 }
 
 
-@pytest.fixture(autouse=True)
-def lanes_with_any_xla(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Lanes for images too, although the suite's XLA has one thread, with which they only take turns."""
-    monkeypatch.setattr("adaqn.model.use_lanes", lambda number, images: set_lanes(number))
-    yield
-    set_lanes(1)
+@pytest.fixture
+def made_in_lanes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The number of calls of each time that lanes were used."""
+    counts: list[int] = []
+    run = Lanes.run
+
+    def counted(lanes: Lanes, calls: Any) -> Any:
+        counts.append(len(calls))
+        return run(lanes, calls)
+
+    monkeypatch.setattr(Lanes, "run", counted)
+    return counts
+
+
+def with_lanes(name: str, number: int) -> Model:
+    """A model with lanes for images too, although the suite's XLA has one thread, with which they only take turns."""
+    return CASES[name](threads=Threads(1, number))
 
 
 def arrays_of(model: Model) -> dict[str, np.ndarray]:
     return model.trainer.agent.to_arrays(model.trainer.state)[0]
-
-
-def threads_of(model: Model) -> int:
-    agent: Any = model.trainer.agent
-    return agent.threads
 
 
 def assert_equal(
@@ -82,46 +92,52 @@ def assert_equal(
         np.testing.assert_allclose(found[path], array, rtol, atol, err_msg=path)
 
 
-@pytest.mark.parametrize(("name", "threads"), [*((name, 2) for name in CASES), ("adasac", 3), ("adadqn", 3)])
-def test_a_divided_update_changes_what_the_single_program_changes(name: str, threads: int) -> None:
-    alone, divided = CASES[name](), CASES[name](threads=threads)
-    assert (threads_of(alone), threads_of(divided)) == (1, threads)
-    start = arrays_of(alone)
+@pytest.mark.parametrize(("name", "lanes"), [*((name, 2) for name in CASES), ("adasac", 3), ("adadqn", 3)])
+def test_a_divided_update_changes_what_the_single_program_changes(
+    name: str, lanes: int, made_in_lanes: list[int]
+) -> None:
+    alone, divided = CASES[name](), with_lanes(name, lanes)
+    begun = {path: array.copy() for path, array in arrays_of(alone).items() if "parameters" in path}
     for model in (alone, divided):
+        assert not made_in_lanes
         model.learn(model.settings.learning_starts + 4)
+    assert set(made_in_lanes) >= {lanes}
     assert_equal(arrays_of(divided), arrays_of(alone), rtol=1e-3, atol=1e-5)
-    assert any(not np.array_equal(array, start[path]) for path, array in arrays_of(alone).items())
+    learned = arrays_of(divided)
+    kept = [path for path, array in begun.items() if path in learned and np.array_equal(array, learned[path])]
+    assert kept == [] or "search" in name  # a search may have begun its next trial
     assert alone.trainer.updates == divided.trainer.updates > 1
 
 
 @pytest.mark.parametrize("name", ["adasac", "adatd3", "adadqn", "images"])
 def test_a_divided_run_is_reproducible(name: str) -> None:
-    models = [CASES[name](threads=2) for _ in range(2)]
+    models = [with_lanes(name, 2) for _ in range(2)]
     for model in models:
         model.learn(model.settings.learning_starts + 30)
     assert_equal(arrays_of(models[0]), arrays_of(models[1]))
 
 
-SPACE = {"hidden": {"layers": [1, 2], "neurons": [4, 12]}, "learning_rate": [1e-4, 1e-2]}
-
-
 @pytest.mark.parametrize("kind", [AdaDQN, SEARL])
-def test_members_with_programs_of_their_own_do_not_depend_on_the_number_of_threads(kind: type[Model]) -> None:
+def test_members_with_programs_of_their_own_do_not_depend_on_the_number_of_lanes(
+    kind: type[Model], made_in_lanes: list[int]
+) -> None:
     settings = {**DISCRETE, "space": SPACE, "population": 3, "target_update_interval": 20, "generation_interval": 60}
-    models = [kind(**settings, threads=threads) for threads in (None, 2, 3)]
+    models = [kind(**settings, threads=threads) for threads in (None, 2, 8)]
     for model in models:
         model.learn(160)
         assert_equal(arrays_of(model), arrays_of(models[0]))
+    assert set(made_in_lanes) == {2, 3}  # there are three members
     assert models[0].trainer.updates > 20
 
 
-def test_a_target_that_overflows_teaches_no_member_in_any_lane() -> None:
+@pytest.mark.parametrize("others", [THREE[:1], THREE[:2]])
+def test_a_target_that_overflows_teaches_no_member_in_any_lane(others: list[Hyperparameters]) -> None:
     wild = Hyperparameters(hidden=(8,), optimizer="sgd", learning_rate=1e30)
-    models = [AdaSAC(**CONTINUOUS, members=[wild, *THREE[:2]], threads=threads) for threads in (None, 2)]
+    models = [AdaSAC(**CONTINUOUS, members=[wild, *others], threads=threads) for threads in (None, 2)]
     for model in models:
         model.learn(model.settings.learning_starts + 12)
     diverged = [[member.diverged for member in model.members] for model in models]
-    assert diverged[0] == diverged[1] == [True, False, False]
+    assert diverged[0] == diverged[1] == [True, *(False for _ in others)]
     assert all(np.isfinite(array).all() for path, array in arrays_of(models[1]).items() if ".actor" in path)
 
 
@@ -137,7 +153,7 @@ def test_a_divided_run_is_interrupted_and_resumed_exactly(name: str, tmp_path: P
 
     with contextlib.suppress(SystemExit):
         CASES[name](threads=2).learn(steps, interrupt, run_dir=tmp_path / "parts")
-    resumed = Model.resume(tmp_path / "parts", threads=2)
+    resumed = Model.resume(tmp_path / "parts")  # with the threads that it had
     assert resumed.trainer.clock.step == steps
     assert_equal(arrays_of(resumed), arrays_of(whole))
     for file in ("episodes.csv", "selection.csv"):
@@ -148,27 +164,35 @@ def test_a_run_goes_on_with_another_number_of_threads_and_says_so(tmp_path: Path
     steps = CONTINUOUS["learning_starts"] + 10
     first = CASES["adasac"](threads=3)
     first.learn(steps, run_dir=tmp_path / "run")
-    assert platform_facts()["lanes"] == platform_facts()["threads"] == 3
     with pytest.warns(RuntimeWarning, match=r"threads was 3 and is 1, lanes was 3 and is None"):
-        resumed = Model.resume(tmp_path / "run", steps=steps + 5)
+        resumed = Model.resume(tmp_path / "run", steps=steps + 5, threads=1)
     assert resumed.trainer.clock.step == steps + 5
     first.save(tmp_path / "model.zip")
     assert_equal(arrays_of(AdaSAC.load(tmp_path / "model.zip", env="Pendulum-v1")), arrays_of(first))
 
 
-def test_every_model_keeps_its_own_number(tmp_path: Path) -> None:
-    two = CASES["adasac"](threads=2)
-    assert threads_of(CASES["adasac"]()) == 1
-    two.learn(CONTINUOUS["learning_starts"] + 2, run_dir=tmp_path / "run")
-    assert platform_facts()["lanes"] == 2
-    search = RandomSearch(**DISCRETE, space=SPACE, trial_steps=60, threads=2)
-    search.learn(120)
-    assert search.trainer.updates > 10
+def test_every_model_keeps_its_own_number(made_in_lanes: list[int]) -> None:
+    two, one = CASES["adasac"](threads=2), CASES["adasac"](threads=1)
+    assert lane_count() == 1
+
+    def look(trainer: Any) -> None:
+        del trainer
+        assert lane_count() == 2
+        CASES["adadqn"](threads=1)  # another model in the midst changes nothing
+
+    two.learn(CONTINUOUS["learning_starts"] + 3, look)
+    assert made_in_lanes and lane_count() == 1
+    made_in_lanes.clear()
+    one.learn(CONTINUOUS["learning_starts"] + 3)
+    assert not made_in_lanes
 
 
-def test_a_number_that_xla_cannot_have_any_more_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("adaqn.model.use_lanes", use_lanes)
-    assert threads_of(CASES["adadqn"](threads=2)) == 2
+def test_a_number_that_xla_cannot_have_any_more_is_refused() -> None:
+    divided = CASES["adadqn"](threads=2).trainer
+    assert isinstance(divided.agent.programs(divided.state), DividedPrograms)  # pyright: ignore[reportAttributeAccessIssue]
+    divided = CASES["adasac"](threads=2).trainer
+    updates = divided.agent.programs(divided.state).update.values()  # pyright: ignore[reportAttributeAccessIssue]
+    assert all(isinstance(update.func, DividedUpdate) for update in updates)
     # Convolutions are computed by XLA's threads, of which this process has one.
     with pytest.raises(UserError, match="threads=2 must be given before JAX is first used"):
         CASES["images"](threads=2)

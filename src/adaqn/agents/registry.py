@@ -41,12 +41,13 @@ Table = Literal["evaluations", "trials"]
 
 
 class Traits(NamedTuple):
-    """Properties of an algorithm that affect its result files and console output."""
+    """Properties of an algorithm that affect its result files, console output and use of threads."""
 
     tables: tuple[Table, ...] = ()  # additional files in the run directory
     measures_policy: bool = False  # `Report.policy_return` is the score of its policy, not the training returns
     sums_up_selections: bool = False  # a `TargetUpdate` event summarizes many updates, with a fraction per member
-    divides_updates: bool = False  # among threads by itself, instead of leaving each product to XLA's threads
+    rows_per_lane: int = 0  # least share of a batch for which it divides updates among lanes; 0: it never does
+    members_in_lanes: bool = False  # members that can be replaced are divided among lanes, and not the batch
     learns_hyperparameters: bool = False  # of its only member, which is therefore no candidate of a grid search
 
 

@@ -212,7 +212,7 @@ class TD3Agent(ActorCriticAgent[TD3State]):
 
 DEFAULT_MEMBERS = grid(hidden=[(64, 64), (256, 256)], learning_rate=[3e-4, 1e-3])
 DEFAULT_CRITIC = Hyperparameters(hidden=(256, 256), learning_rate=1e-3)
-TRAITS = Traits(sums_up_selections=True, divides_updates=True)
+TRAITS = Traits(sums_up_selections=True, rows_per_lane=64)
 
 ALGORITHMS = {
     "adatd3": Algorithm(TD3Settings, TD3Agent, lambda _: DEFAULT_MEMBERS, least=2, space="optional", traits=TRAITS),

@@ -25,7 +25,7 @@ from adaqn.runs.directory import EXACT_FILES, RunDirectory
 from adaqn.runs.gym_spaces import check_same_spaces, describe_spaces
 from adaqn.runs.recorders.stopwatch import Stopwatch
 from adaqn.snapshot import Snapshot
-from adaqn.threads import lane_count, threads_in_use
+from adaqn.threads import Threads, lane_count, thread_count, threads_in_use
 from adaqn.training.callbacks import crossed, next_multiple
 from adaqn.training.observers import Observer
 
@@ -198,15 +198,18 @@ def platform_facts() -> Json:
     """What the last bits of results depend on besides the configuration: large products are split among threads."""
     versions = {name: metadata.version(name) for name in ("jax", "jaxlib", "numpy", "gymnasium")}
     facts = {"machine": platform.machine(), "threads": threads_in_use(), "XLA_FLAGS": os.environ.get("XLA_FLAGS", "")}
-    divided = {"lanes": lane_count()} if lane_count() > 1 else {}  # otherwise as before there were lanes
+    divided = {"lanes": lane_count(), "xla_threads": thread_count()} if lane_count() > 1 else {}
     return {**versions, **facts, **divided, "backend": backend()}
 
 
-def recorded_threads(store: CheckpointStore) -> int | None:
-    """The number of threads that the newest checkpoint was computed with, if there is one."""
+def recorded_threads(store: CheckpointStore) -> Threads | None:
+    """The threads that the newest checkpoint was computed with, if there is one."""
     facts = store.newest_meta().get("platform")
-    threads = facts.get("threads") if isinstance(facts, dict) else None
-    return threads if type(threads) is int and 1 <= threads <= THREADS else None
+    if not isinstance(facts, dict):
+        return None
+    names = ("xla_threads", "lanes") if "lanes" in facts else ("threads",)
+    found = [facts[name] for name in names if type(facts.get(name)) is int and 1 <= facts[name] <= THREADS]
+    return Threads(*found) if len(found) == len(names) else None
 
 
 def _require_same_arithmetic(snapshot: Snapshot) -> None:

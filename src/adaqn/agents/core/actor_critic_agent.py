@@ -20,7 +20,6 @@ from adaqn.agents.core.ensemble_agent import AgentState, EnsembleAgent, behaviou
 from adaqn.agents.core.generations import Inheritance, evolution_of
 from adaqn.agents.core.population import Population
 from adaqn.agents.core.rhythm import beats
-from adaqn.agents.core.shares import lanes_for
 from adaqn.agents.events import Event, Failure
 from adaqn.agents.protocol import Clock, Operation, Report
 from adaqn.ensemble import Ensemble
@@ -32,8 +31,6 @@ from adaqn.replay.memory import Need
 from adaqn.replay.protocol import Batch
 
 Learning = TypeVar("Learning", bound=ActorCriticState)
-
-LEAST_ROWS = 64  # of a lane's share of the batch: products with fewer rows are less efficient
 
 
 class ActorCriticAgent(EnsembleAgent[Learning, ActorCriticPrograms]):
@@ -88,9 +85,17 @@ class ActorCriticAgent(EnsembleAgent[Learning, ActorCriticPrograms]):
         return Program(self.ensemble_of(members), self._actor, self.settings)
 
     def ensemble_of(self, members: tuple[Hyperparameters, ...]) -> Ensemble:
-        """The ensemble of these members, divided among the lanes of an update."""
-        lanes = lanes_for(self.settings.sample_size, self.threads, LEAST_ROWS)
-        return dataclasses.replace(super().ensemble_of(members), lanes=lanes)
+        """The ensemble of these members, divided among the lanes of an update.
+
+        Within a lane each member is its own group: the products of several equal members together are so large that
+        XLA would leave them to its own thread, for which the lanes would wait.
+        """
+        whole = self.saved_ensemble(members)
+        return whole if self.lanes == 1 else dataclasses.replace(whole, lanes=self.lanes, grouped=False)
+
+    def saved_ensemble(self, members: tuple[Hyperparameters, ...]) -> Ensemble:
+        """The ensemble of these members without lanes."""
+        return super().ensemble_of(members)
 
     def compile(self, members: tuple[Hyperparameters, ...]) -> ActorCriticPrograms:
         """One program for all critics and the actor."""

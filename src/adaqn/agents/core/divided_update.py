@@ -30,7 +30,7 @@ from adaqn.agents.core.record import either
 from adaqn.agents.core.shares import mean_of_shares, shares, without_optimizers
 from adaqn.compilation import small_program, transition
 from adaqn.ensemble import EnsembleParameters, EnsembleState, GroupState
-from adaqn.lanes import lanes
+from adaqn.lanes import shared_lanes
 from adaqn.replay.protocol import Batch
 
 
@@ -56,9 +56,9 @@ class DividedUpdate:
     def __init__(self, family: Functions, program: Program[Any]) -> None:
         self._family, self._program = family, program
         self._ensemble = program.ensemble
-        self._lanes = lanes(self._ensemble.lanes)
-        self._parts = shares(program.settings.sample_size, self._ensemble.lanes)
-        self._used = False
+        self._lanes = shared_lanes(self._ensemble.lanes)
+        self._shares = shares(program.settings.sample_size, self._ensemble.lanes)
+        self._used: set[Any] = set()  # programs that have been called, and so compiled
         self._next_value = small_program(partial(family.next_value, program))
         self._learn = [transition(partial(self._learn_in, lane)) for lane in range(self._ensemble.used_lanes)]
         self._actor_gradient = small_program(self._actor_gradient_of_part)
@@ -70,8 +70,8 @@ class DividedUpdate:
     ) -> Any:
         """The state after an update, of the actor too if `actor`; and actions if observations and noise are given."""
         frozen = state._replace(ensemble=())
-        values = self._share(
-            [partial(self._next_value, frozen, batch.next_observation[rows], draws.rows(rows)) for rows in self._parts]
+        values = self._for_each_share(
+            self._next_value, lambda rows: (frozen, batch.next_observation[rows], draws.rows(rows))
         )
         learned = self._lanes.run(
             [
@@ -87,26 +87,28 @@ class DividedUpdate:
             after = self._settle(frozen, values, losses, small, *acting)
         else:
             view = frozen._replace(ensemble=without_optimizers(critics), target=())
-            gradients = self._share(
-                [
-                    partial(
-                        self._actor_gradient, view, values, losses, batch.observation[rows], draws.rows(rows), epsilon
-                    )
-                    for rows in self._parts
-                ]
+            gradients = self._for_each_share(
+                self._actor_gradient,
+                lambda rows: (view, values, losses, batch.observation[rows], draws.rows(rows), epsilon),
             )
             record, selected, counts = gradients[0].settled
             settled = frozen._replace(record=record, selected=selected, counts=counts)
             found = [of_part.found for of_part in gradients]
             after = self._step_actor(settled, self._ensemble.parameters(critics), gradients[0].pair, found, *acting)
-        self._used = True
         if not acting:
             return after._replace(ensemble=critics)
         return after[0]._replace(ensemble=critics), after[1]
 
-    def _share(self, calls: Sequence[Callable[[], Any]]) -> list[Any]:
-        """Make calls of one program side by side; the first time one after the other, so that it is compiled once."""
-        return self._lanes.run(calls) if self._used else [call() for call in calls]
+    def _for_each_share(self, program: Any, arguments: Callable[[slice], tuple[Any, ...]]) -> list[Any]:
+        """Call a program for every share of the batch, in lanes.
+
+        The first time the calls are made one after the other, so that the program is compiled once.
+        """
+        calls = [partial(program, *arguments(rows)) for rows in self._shares]
+        if program in self._used:
+            return self._lanes.run(calls)
+        self._used.add(program)
+        return [call() for call in calls]
 
     def _own(self, lane: int, state: Any) -> tuple[EnsembleState, EnsembleParameters]:
         """The critics of a lane and their targets."""
@@ -122,8 +124,6 @@ class DividedUpdate:
             critics |= zip(groups, of_lane.critics, strict=True)
             target |= zip(groups, of_lane.target, strict=True)
         return tuple(critics[g] for g in sorted(critics)), tuple(target[g] for g in sorted(target))
-
-    # The functions below are compiled.
 
     def _learn_in(
         self,
@@ -166,7 +166,7 @@ class DividedUpdate:
     def _with_actor_step(
         self, state: Any, critics: EnsembleParameters, pair: Array, found: Sequence[Any], *acting: Array
     ) -> Any:
-        mean = mean_of_shares(found, self._parts)
+        mean = mean_of_shares(found)
         return self._then_act(self._family.step_actor(self._program, state, critics, pair, mean), acting)
 
     def _without_actor_step(

@@ -76,7 +76,7 @@ class EnsembleAgent(ABC, Generic[Learning, Programs]):
         self._input_shape = input_shape
         self._outputs = outputs
         self._scale = scale
-        self.threads = lane_count() if lane_count() > 1 and on_cpu() else 1  # for an update that is divided into lanes
+        self.lanes = lane_count() if lane_count() > 1 and on_cpu() else 1  # threads among which an update is divided
         self._compiled: tuple[tuple[Hyperparameters, ...], Programs] | None = None
 
     @abstractmethod
@@ -227,12 +227,15 @@ class EnsembleAgent(ABC, Generic[Learning, Programs]):
     def to_arrays(self, state: AgentState[Learning]) -> tuple[Arrays, Json]:
         """Convert the whole state to named arrays and JSON."""
         members = [member.to_dict() for member in state.members]
-        ensemble = self.ensemble_of(state.members)
-        saved = self.regrouped(state.learning, ensemble, ensemble.undivided)
+        saved = self.regrouped(state.learning, self.ensemble_of(state.members), self.saved_ensemble(state.members))
         return state_to_arrays(saved), {"members": members, "generation": state.generation}
 
+    def saved_ensemble(self, members: tuple[Hyperparameters, ...]) -> Ensemble:
+        """The ensemble in whose groups a state is saved, which does not depend on the number of lanes."""
+        return self.ensemble_of(members)
+
     def regrouped(self, learning: Learning, old: Ensemble, new: Ensemble) -> Learning:
-        """The state with the groups of another ensemble of the same members; without lanes there is only one way."""
+        """The state with the groups of another ensemble of the same members."""
         assert old == new, "algorithms whose groups depend on lanes regroup their networks"
         return learning
 
@@ -244,9 +247,9 @@ class EnsembleAgent(ABC, Generic[Learning, Programs]):
             raise CheckpointError(
                 f"the saved state is incomplete: it has {held:,} bytes, but its members' parameters need {least:,}"
             )
-        ensemble = self.ensemble_of(members)
-        like = self.regrouped(self.start(members, seed=0), ensemble, ensemble.undivided)
-        learning = self.regrouped(state_from_arrays(like, arrays), ensemble.undivided, ensemble)
+        ensemble, saved = self.ensemble_of(members), self.saved_ensemble(members)
+        like = self.regrouped(self.start(members, seed=0), ensemble, saved)
+        learning = self.regrouped(state_from_arrays(like, arrays), saved, ensemble)
         return AgentState(members, learning, count("the saved generation", meta["generation"]))
 
     def saved_bytes(self, meta: Json) -> int:

@@ -16,8 +16,7 @@ from adaqn.agents.core.record import MemberRecord
 from adaqn.agents.core.targets import bellman_target
 from adaqn.compilation import small_program, transition
 from adaqn.ensemble import Ensemble, EnsembleParameters, EnsembleState, GroupState, own_array
-from adaqn.lanes import lanes as lanes_of_process
-from adaqn.lanes import spread
+from adaqn.lanes import shared_lanes, spread
 from adaqn.networks.losses import l2
 from adaqn.replay.protocol import Batch
 from adaqn.replay.rows import WORD, RowLayout
@@ -172,7 +171,8 @@ def learn_one_by_one(
 ) -> tuple[EnsembleState, np.ndarray]:
     """One gradient step of every member, given its own next-state values [B]; and the L2 errors before it. [K]
 
-    The members are divided among the lanes. Each has its own programs, so that results do not depend on it.
+    The members are divided among the lanes, at most one for each. Each has its own programs, so that results do not
+    depend on it.
     """
     discount, gamma = np.asarray(state.discount), np.asarray(state.gamma)
 
@@ -190,7 +190,7 @@ def learn_one_by_one(
         found = learn_in(members)
     else:
         shares = spread([int(np.size(group.parameters)) for group in state.ensemble], lanes)
-        in_lanes = lanes_of_process(lanes).run([partial(learn_in, share) for share in shares if share])
+        in_lanes = shared_lanes(lanes).run([partial(learn_in, share) for share in shares])
         found = sorted((one for of_lane in in_lanes for one in of_lane), key=lambda one: one[0])
     return tuple(group for _, group, _ in found), np.concatenate([loss for _, _, loss in found])
 

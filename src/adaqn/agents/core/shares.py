@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any, TypeVar
 
 import jax
@@ -18,27 +17,27 @@ Tree = TypeVar("Tree")
 
 
 def lanes_for(batch_size: int, threads: int, least: int) -> int:
-    """The number of lanes that a batch is divided among: a share with fewer than `least` rows is not worth it."""
-    return max(1, min(threads, batch_size // least))
+    """The number of lanes for a batch: the largest that gives equal shares of at least `least` rows."""
+    most = max(1, min(threads, batch_size // least))
+    return next(count for count in range(most, 0, -1) if batch_size % count == 0)
 
 
 def shares(size: int, count: int) -> tuple[slice, ...]:
-    """Divide so many rows into nearly equal shares."""
-    ends = [size * number // count for number in range(count + 1)]
-    return tuple(slice(first, end) for first, end in pairwise(ends))
+    """Divide so many rows into equal shares, for which a program is compiled once."""
+    assert size % count == 0, "`lanes_for` chooses a number of lanes that divides the batch"
+    rows = size // count
+    return tuple(slice(number * rows, (number + 1) * rows) for number in range(count))
 
 
-def mean_of_shares(found: Sequence[Tree], of: Sequence[slice]) -> Tree:
+def mean_of_shares(of_shares: Sequence[Tree]) -> Tree:
     """The means over the batch, from those over its shares; of truth values, whether any is true."""
-    sizes = [share.stop - share.start for share in of]
 
     def mean(*parts: Array) -> Array:
         if parts[0].dtype == bool:
             return jnp.stack(parts).any(axis=0)
-        weighted = [part * (size / sum(sizes)) for part, size in zip(parts, sizes, strict=True)]
-        return functools.reduce(operator.add, weighted)
+        return functools.reduce(operator.add, parts) / len(parts)
 
-    return jax.tree.map(mean, *found)
+    return jax.tree.map(mean, *of_shares)
 
 
 def without_optimizers(state: EnsembleState) -> EnsembleState:

@@ -8,18 +8,45 @@ from typing import Any
 import numpy as np
 
 from adaqn.agents.core.population import Population
+from adaqn.agents.core.shares import lanes_for
+from adaqn.agents.registry import Traits
 from adaqn.hyperparameters import Hyperparameters
 from adaqn.networks.network import Network
+from adaqn.threads import Threads
 
 # All cores are used from this number of multiplications in a product on: between the 4.2 million of 256 x 256 units and
 # a batch of 64, where two threads are slower than one (645 steps/s of AdaDQN against 785), and the 16.8 million of a
 # batch of 256, where they are faster (345 against 266).
 WORTH_SHARING = 8_000_000
 
+# From about this number on, XLA leaves a product to a thread of its own, as it does with convolutions and all that
+# follows them: lanes need as many of those threads. Smaller products are computed by the lane that calls the program.
+LEFT_TO_XLA = 40_000_000
+
 
 def worth_sharing(population: Population, settings: Any, observation_shape: tuple[int, ...]) -> bool:
     """Whether the matrix products of an update are large enough to be divided among threads."""
     return largest_product(population, settings, observation_shape) >= WORTH_SHARING
+
+
+def threads_for(
+    traits: Traits, population: Population, settings: Any, observation_shape: tuple[int, ...], number: int
+) -> Threads:
+    """How this number of threads is used: as lanes if the algorithm divides its updates, otherwise by XLA."""
+    lanes = _lanes(traits, population, settings, number)
+    if lanes == 1:
+        return Threads(number)
+    large = largest_product(population, settings, observation_shape) >= LEFT_TO_XLA
+    return Threads(lanes if large or len(observation_shape) == 3 else 1, lanes)
+
+
+def _lanes(traits: Traits, population: Population, settings: Any, number: int) -> int:
+    if traits.rows_per_lane == 0:
+        return 1
+    replaceable = population.space is not None or bool(population.schedule)
+    if traits.members_in_lanes and replaceable and population.members:
+        return min(number, len(population.members))
+    return lanes_for(settings.sample_size, number, traits.rows_per_lane)
 
 
 def largest_product(population: Population, settings: Any, observation_shape: tuple[int, ...]) -> int:

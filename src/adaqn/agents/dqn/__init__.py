@@ -19,7 +19,7 @@ def default_members(observation_shape: tuple[int, ...]) -> tuple[Hyperparameters
 
 
 _AGENT = agent_class("adaqn.agents.dqn.agent:DQNAgent")
-_TRAITS = Traits(divides_updates=True)
+_TRAITS = Traits(rows_per_lane=8, members_in_lanes=True)
 
 
 def _with_members(**overrides: str) -> Algorithm:

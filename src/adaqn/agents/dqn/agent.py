@@ -14,7 +14,6 @@ from adaqn.agents.core.population import Population
 from adaqn.agents.core.q_learning import ValueState
 from adaqn.agents.core.rhythm import beats
 from adaqn.agents.core.schedules import linear
-from adaqn.agents.core.shares import lanes_for
 from adaqn.agents.core.value_agent import ValueAgent
 from adaqn.agents.dqn.divided import divided_programs
 from adaqn.agents.dqn.learning import DQNRules, TargetChoice
@@ -32,8 +31,6 @@ State = AgentState[ValueState]
 
 # Updates in one call of a program. An interruption waits for all of them, and twice as many are hardly any faster.
 UPDATES_AT_ONCE = 32
-
-LEAST_ROWS = 8  # of a lane's share of the batch: a convolution has a row for every pixel of its output
 
 
 class DQNAgent(ValueAgent[DQNPrograms]):
@@ -63,18 +60,17 @@ class DQNAgent(ValueAgent[DQNPrograms]):
         evolution = evolution_of(population, settings)
         self.row_layout = row_layout(require_observations(observation_space), action_space, settings.n_steps)
         super().__init__(settings, population.members, observation_space, action_space, evolution, self.rules.mixture)
-        self._lanes = lanes_for(settings.batch_size, self.threads, LEAST_ROWS)
         # Where an update is several programs there is none that could make several updates.
-        fused = evolution is None and self._lanes == 1
+        fused = evolution is None and self.lanes == 1
         self.updates_at_once = UPDATES_AT_ONCE if self.row_layout is not None and fused else 1
 
     def compile(self, members: tuple[Hyperparameters, ...]) -> DQNPrograms:
         """One fused program for all members, several for lanes, or one per member if members can be replaced."""
         ensemble = self.ensemble_of(members)
         if self.evolution is not None:
-            return StagedPrograms(ensemble, self.rules, self.row_layout, self.settings.batch_size, self.threads)
-        if self._lanes > 1:
-            return divided_programs(ensemble, self.rules, self.row_layout, self.settings.batch_size, self._lanes)
+            return StagedPrograms(ensemble, self.rules, self.row_layout, self.settings.batch_size, self.lanes)
+        if self.lanes > 1:
+            return divided_programs(ensemble, self.rules, self.row_layout, self.settings.batch_size, self.lanes)
         return fused_programs(ensemble, self.rules, self.row_layout)
 
     def plan(self, state: State, clock: Clock, ended: np.ndarray) -> tuple[Operation, ...]:

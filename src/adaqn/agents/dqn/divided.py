@@ -26,7 +26,7 @@ from adaqn.agents.dqn.learning import DQNRules, TargetChoice
 from adaqn.agents.dqn.programs import fused_programs
 from adaqn.compilation import small_program, transition
 from adaqn.ensemble import Ensemble, EnsembleState, GroupState
-from adaqn.lanes import lanes, spread
+from adaqn.lanes import shared_lanes, spread
 from adaqn.replay.rows import RowLayout
 
 
@@ -45,7 +45,7 @@ class DividedPrograms:
         self, ensemble: Ensemble, rules: DQNRules, layout: RowLayout | None, batch_size: int, count: int
     ) -> None:
         self._ensemble, self._rules, self._layout = ensemble, rules, layout
-        self._lanes = lanes(count)
+        self._lanes = shared_lanes(count)
         self._shares = shares(batch_size, count)
         self._used = False
         loads = [len(group) * network.size for group, network in zip(ensemble.groups, ensemble.networks, strict=True)]
@@ -117,8 +117,6 @@ class DividedPrograms:
             trained |= zip(groups, after, strict=True)
         return tuple(trained[g] for g in range(len(trained))), found
 
-    # The functions below are compiled.
-
     def _share_of_batch(self, state: Any, experience: Any) -> _Share:
         batch = experience if self._layout is None else self._layout.batch(experience)
         value, unusable = learning.target_value(self._ensemble, self._rules, state, batch.next_observation)
@@ -133,11 +131,11 @@ class DividedPrograms:
         unusable: Sequence[Array],
     ) -> list[GroupState]:
         sound = ~jnp.stack(unusable).any()
-        means = [mean_of_shares(of_shares, self._shares) for of_shares in found]
+        means = [mean_of_shares(of_shares) for of_shares in found]
         return [self._ensemble.step(g, group, mean, sound) for g, group, mean in zip(groups, old, means, strict=True)]
 
     def _settle_record(self, record: MemberRecord, counted: Sequence[tuple[Array, Array]]) -> MemberRecord:
-        losses, unusable = mean_of_shares(counted, self._shares)
+        losses, unusable = mean_of_shares(counted)
         return either(~unusable.any(), record.add(losses), record.mark_diverged(unusable))
 
     def _settle_record_and_act(

@@ -33,6 +33,7 @@ from adaqn.compilation import small_program, transition
 from adaqn.ensemble import Ensemble, own_array
 from adaqn.replay.protocol import Batch
 from adaqn.replay.rows import RowLayout
+from adaqn.selection import Selection
 from adaqn.threads import available_cores
 
 
@@ -114,16 +115,23 @@ def fused_programs(ensemble: Ensemble, rules: DQNRules, layout: RowLayout | None
 class CountingPrograms(NamedTuple):
     """Compiled functions that count and choose; they are independent of the architectures."""
 
-    behaviour_members: Any  # (losses [K], alive [K], selected, uniforms [n, 1 + K], ε_b) -> [n]
+    behaviour_members: Any  # (losses, alive [K each], uniforms [n, 1 + K] and ε_b as one vector, selected) -> [n]
     select_target: Any
     mix: Any
+
+
+def _behaviour_members(rules: DQNRules, size: int, numbers: Array, selected: Selection) -> Array:
+    """`learning.behaviour_members`, given its numbers as one vector, because every array of a call takes time."""
+    losses, alive, uniforms = jnp.split(numbers[:-1], [size, 2 * size])
+    drawn = uniforms.reshape(-1, 1 + size)
+    return learning.behaviour_members(rules, losses, alive > 0.0, selected, drawn, numbers[-1])
 
 
 @cache
 def counting_programs(rules: DQNRules) -> CountingPrograms:
     """Compile the functions; equal rules share one result."""
     return CountingPrograms(
-        behaviour_members=small_program(partial(learning.behaviour_members, rules)),
+        behaviour_members=small_program(partial(_behaviour_members, rules), static_argnums=0),
         select_target=small_program(partial(learning.select_target, rules)),
         mix=small_program(learning.mix, static_argnums=3),
     )
@@ -220,9 +228,8 @@ class StagedPrograms:
         """ε-greedy actions of the behaviour members, as `learning.choose_actions`."""
         record = state.record
         losses, dead = np.asarray(record.loss), np.asarray(record.diverged)
-        member = np.asarray(
-            self.counting.behaviour_members(losses, ~dead, state.selected, uniforms[:, 2:], epsilons[1])
-        )
+        numbers = np.concatenate([losses, ~dead, uniforms[:, 2:].ravel(), epsilons[1:]], dtype=np.float32)
+        member = np.asarray(self.counting.behaviour_members(len(dead), numbers, state.selected))
         acting = member.tolist()
         values = {k: self._values(state.ensemble[k].parameters, k, observations) for k in set(acting)}
         q = np.stack([values[k][row] for row, k in enumerate(acting)])

@@ -10,7 +10,7 @@ from adaqn.hyperparameters import Hyperparameters, grid
 DEFAULT_MEMBERS = grid(hidden=[(128, 128)], learning_rate=[3e-4, 1e-3], normalization=["none", "layer"])
 PAPER_CRITIC = Hyperparameters(hidden=(256, 256), learning_rate=1e-3)
 
-TRAITS = Traits(sums_up_selections=True, divides_updates=True)
+TRAITS = Traits(sums_up_selections=True, rows_per_lane=64)
 _AGENT = agent_class("adaqn.agents.sac.agent:SACAgent")
 
 ALGORITHMS = {

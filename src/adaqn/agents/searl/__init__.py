@@ -12,6 +12,6 @@ ALGORITHMS = {
         lambda _: (),
         space="required",
         one_environment=True,
-        traits=Traits(tables=("evaluations",), measures_policy=True, divides_updates=True),
+        traits=Traits(tables=("evaluations",), measures_policy=True, rows_per_lane=8, members_in_lanes=True),
     )
 }

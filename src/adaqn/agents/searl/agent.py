@@ -191,7 +191,7 @@ class SEARLAgent:
             # An unusable target makes the loss of only this member non-finite.
             return value if usable else np.full_like(value, np.nan)
 
-        trained, losses = learn_one_by_one(programs, learning, batch, value_of, self.members.threads)
+        trained, losses = learn_one_by_one(programs, learning, batch, value_of, self.members.lanes)
         learning = learning._replace(ensemble=trained, record=_add_losses(learning.record, losses))
         state = _with_learning(state, learning)
         return (state, None) if act_on is None else self.act(state, act_on, clock, rng)

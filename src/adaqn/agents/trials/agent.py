@@ -29,6 +29,7 @@ from adaqn.hyperparameters import Hyperparameters
 from adaqn.replay.memory import Need
 from adaqn.replay.protocol import Batch
 from adaqn.replay.rows import RowLayout
+from adaqn.threads import in_lanes, lane_count
 
 
 class TrialAgent:
@@ -48,12 +49,15 @@ class TrialAgent:
         self.base = base
         self.searcher = settings.searcher(self.space.dimensions)
         self._spaces = observation_space, action_space
+        self._lanes = lane_count()
         # An agent's methods depend on its members only through the state, so one agent serves all trials.
         self._agent = self._agent_with(self.space.largest())
 
     def _agent_with(self, hyperparameters: Hyperparameters) -> Agent[Any]:
         members = (hyperparameters,) * (self.base.copies or 1)
-        return self.base.agent(settings_of_one_trial(self.settings, self.base), Population(members), *self._spaces)
+        settings = settings_of_one_trial(self.settings, self.base)
+        with in_lanes(self._lanes):
+            return self.base.agent(settings, Population(members), *self._spaces)
 
     @property
     def parameter_bytes(self) -> int:
