@@ -137,11 +137,13 @@ def test_lunar_lander_in_the_infinite_space_compares_generations() -> None:
     study = read_study("lunar-lander-infinite", "laptop")
     assert study.seeds == (0, 1, 2, 3, 4)
     found = {arm: config(study, arm).settings for arm in study.arms}
-    assert {arm: (s.exploit, s.reset_weights) for arm, s in found.items()} == {
-        "tournament": ("tournament", False),
-        "truncation": ("truncation", False),
-        "tournament-reset": ("tournament", True),
+    assert {arm: (s.exploit, s.reset_weights, s.buffer_size) for arm, s in found.items()} == {
+        "tournament": ("tournament", False, 10_000),
+        "truncation": ("truncation", False, 10_000),
+        "tournament-reset": ("tournament", True, 10_000),
+        "tournament-large-buffer": ("tournament", False, 100_000),
     }
+    assert "tournament-large-buffer" not in read_study("lunar-lander-infinite", "paper").arms
 
 
 def test_minatar_compares_four_methods_at_equal_samples() -> None:
