@@ -18,6 +18,7 @@ from adaqn.ensemble import Ensemble
 from adaqn.hyperparameters import Convolution
 from adaqn.networks import convolution
 from adaqn.runs.checkpointing import platform_facts
+from adaqn.threads import Threads
 
 IMAGES = Hyperparameters(convolutions=(Convolution(4, 3, 2),), hidden=(6,))
 
@@ -145,4 +146,4 @@ def test_a_run_of_images_is_that_of_a_cpu(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_run_that_continues_on_another_device_can_be_told(gpu: None) -> None:
-    assert platform_facts()["backend"] == "gpu"
+    assert platform_facts(Threads(1))["backend"] == "gpu"

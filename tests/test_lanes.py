@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -12,8 +13,8 @@ import pytest
 
 from adaqn.agents.core.population import Population
 from adaqn.agents.core.shares import lanes_for, mean_of_shares, shares
-from adaqn.agents.core.work import threads_for
-from adaqn.agents.registry import algorithm
+from adaqn.agents.core.work import can_have, limit_of_lanes, threads_for
+from adaqn.agents.registry import Traits, algorithm
 from adaqn.ensemble import Ensemble
 from adaqn.hyperparameters import Hyperparameters
 from adaqn.lanes import Lanes, spread
@@ -102,12 +103,15 @@ def test_an_interruption_leaves_no_result_for_the_next_calls() -> None:
     assert lanes.run([lambda: "next", lambda: "calls"]) == ["next", "calls"]
 
 
-def wanted(algo: str, number: int, *, shape: tuple[int, ...] = (8,), in_space: int = 0, **settings: object) -> Threads:
+def update_of(algo: str, *, in_space: int = 0, **settings: object) -> tuple[Traits, Population, Any]:
     chosen = algorithm(algo)
     member = Hyperparameters(hidden=(512, 512))
     space = SearchSpace.named("vectors") if in_space else None
-    population = Population((member,) * max(2, in_space), space)
-    return threads_for(chosen.traits, population, chosen.configure(settings), shape, number)
+    return chosen.traits, Population((member,) * max(2, in_space), space), chosen.configure(settings)
+
+
+def wanted(algo: str, number: int, *, shape: tuple[int, ...] = (8,), in_space: int = 0, **settings: object) -> Threads:
+    return threads_for(*update_of(algo, in_space=in_space, **settings), shape, number)
 
 
 def test_threads_are_lanes_where_updates_can_be_divided() -> None:
@@ -119,6 +123,15 @@ def test_threads_are_lanes_where_updates_can_be_divided() -> None:
     assert wanted("adadqn", 8, in_space=5) == Threads(1, 5)
     assert wanted("metagradient", 2) == Threads(2)
     assert wanted("adasac", 1) == Threads(1)
+
+
+def test_only_some_numbers_of_lanes_are_possible() -> None:
+    batch, members = update_of("adadqn", batch_size=48), update_of("adadqn", in_space=5)
+    assert [lanes for lanes in range(1, 9) if can_have(*batch, lanes)] == [1, 2, 3, 4, 6]
+    assert limit_of_lanes(*batch) == "a batch of 48 is divided into equal shares of at least 8 rows"
+    assert [lanes for lanes in range(1, 9) if can_have(*members, lanes)] == [1, 2, 3, 4, 5]
+    assert limit_of_lanes(*members) == "there are 5 members"
+    assert [lanes for lanes in range(1, 9) if can_have(*update_of("metagradient"), lanes)] == [1]
 
 
 def test_a_group_has_members_of_one_lane() -> None:

@@ -45,6 +45,7 @@ def test_signatures_show_the_defaults_that_hold(model: type[Model]) -> None:
     defaults = {**{f.name: f.default for f in dataclasses.fields(chosen.settings)}, **chosen.overrides}
     assert {name: shown[name].default for name in defaults} == defaults
     assert set(shown) == {"env", "members"} | set(arguments_of(model))
+    assert shown["threads"].annotation == "int | Literal['auto'] | None"
 
 
 def test_a_class_of_ones_own_has_its_own_signature() -> None:

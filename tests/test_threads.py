@@ -7,12 +7,14 @@ import subprocess
 import sys
 import warnings
 from pathlib import Path
+from typing import Literal
 
 import pytest
 import yaml
 
-from adaqn import AdaDQN, Convolution, Hyperparameters, MetaGradientDQN
+from adaqn import SAC, AdaDQN, Convolution, Hyperparameters, MetaGradientDQN
 from adaqn.agents.core.population import Population
+from adaqn.agents.core.shares import lanes_for
 from adaqn.agents.core.work import largest_product, worth_sharing
 from adaqn.agents.registry import algorithm
 from adaqn.checkpoint import CheckpointStore
@@ -21,7 +23,7 @@ from adaqn.errors import UserError
 from adaqn.runs.checkpointing import platform_facts, recorded_threads
 from adaqn.runs.config import RunConfig
 from adaqn.space import SearchSpace
-from adaqn.threads import Threads, available_cores, jax_has_started, thread_count, use_threads
+from adaqn.threads import CHOICE, VARIABLE, Threads, available_cores, jax_has_started, thread_count, use_threads
 from tests.waiting import wait_for
 
 TRAIN = ["train", "--env", "CartPole-v1", "--steps", "60", "--learning-starts", "50", "--grid", "hidden=8"]
@@ -46,6 +48,21 @@ for _ in range(10):
     x = jax.block_until_ready(step(x))
 print(elsewhere() - before)
 """
+
+
+@pytest.fixture
+def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a process that has not used JAX, on two cores and without a number of threads in the environment."""
+    for name in (VARIABLE, CHOICE, "NPROC"):
+        monkeypatch.setenv(name, "1")  # so that what is set in a test is removed after it
+        monkeypatch.delenv(name)
+    for module in ("threads", "model"):
+        monkeypatch.setattr(f"adaqn.{module}.jax_has_started", lambda: False)
+        monkeypatch.setattr(f"adaqn.{module}.available_cores", lambda: 2)
+
+
+def large_sac(threads: Literal["auto"] | int = "auto") -> SAC:
+    return SAC("Pendulum-v1", buffer_size=500, threads=threads)
 
 
 @pytest.mark.thorough
@@ -81,6 +98,64 @@ def test_the_number_is_read_as_jaxlib_reads_it(
     assert thread_count() == expected
 
 
+@pytest.mark.usefixtures("fresh")
+def test_a_number_that_was_given_does_not_count_as_one_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert large_sac(threads=2).trainer.threads == Threads(1, 2)
+    assert large_sac().trainer.threads == Threads(1, 2)
+    monkeypatch.setenv(VARIABLE, "2")
+    assert large_sac().trainer.threads == Threads(2)
+    assert large_sac(threads=2).trainer.threads == Threads(1, 2)
+
+
+@pytest.mark.usefixtures("fresh")
+def test_only_a_number_that_is_given_changes_the_threads_of_an_earlier_agent() -> None:
+    MetaGradientDQN("CartPole-v1", threads=2)
+    assert os.environ[VARIABLE] == "2"
+    AdaDQN("CartPole-v1")  # one thread would be enough
+    assert os.environ[VARIABLE] == "2"
+    AdaDQN("CartPole-v1", threads=1)
+    assert os.environ[VARIABLE] == "1"
+
+
+@pytest.mark.usefixtures("fresh")
+def test_loading_an_agent_sets_no_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    AdaDQN("CartPole-v1", [{"hidden": [4]}]).save(tmp_path / "model.zip")
+    assert os.environ[VARIABLE] == "1"
+    monkeypatch.delenv(VARIABLE)
+    for env in (None, "CartPole-v1"):
+        assert AdaDQN.load(tmp_path / "model.zip", env=env).trainer.threads == Threads(2)
+        assert VARIABLE not in os.environ
+
+
+def test_lanes_are_those_that_an_agent_has_and_a_gpu_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert large_sac(threads=2).trainer.threads == Threads(1, 2)
+    monkeypatch.setattr("adaqn.agents.core.ensemble_agent.on_cpu", lambda: False)
+    assert large_sac(threads=2).trainer.threads == Threads(1)
+
+
+# Prints XLA's threads, and those of a default agent: of this process and, with an argument, of one that this starts.
+DEFAULT = """
+import subprocess, sys
+from adaqn import SAC, threads
+import adaqn.model
+threads.available_cores = adaqn.model.available_cores = lambda: 2
+print(threads.thread_count(), tuple(SAC("Pendulum-v1", buffer_size=500).trainer.threads), flush=True)
+if sys.argv[1:]:
+    subprocess.run([sys.executable, "-c", sys.argv[1]], check=True)
+"""
+
+
+@pytest.mark.thorough
+def test_a_choice_does_not_count_in_processes_that_are_started_later() -> None:
+    environ = {name: value for name, value in os.environ.items() if name not in (VARIABLE, CHOICE)}
+    command = [sys.executable, "-c", DEFAULT, DEFAULT]
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, check=True)
+    assert done.stdout == "2 (1, 2)\n" * 2
+    imposed = environ | {VARIABLE: "1"}
+    done = subprocess.run(command, env=imposed, capture_output=True, text=True, check=True)
+    assert done.stdout == "1 (1, 1)\n" * 2
+
+
 def test_a_number_cannot_change_once_jax_has_started(monkeypatch: pytest.MonkeyPatch) -> None:
     import jax
 
@@ -89,7 +164,8 @@ def test_a_number_cannot_change_once_jax_has_started(monkeypatch: pytest.MonkeyP
     use_threads(1)  # as the suite has it
     with pytest.raises(UserError, match=r"threads=3 must be given before JAX .* started with 1: .* PJRT_NPROC=3"):
         MetaGradientDQN("CartPole-v1", threads=3)
-    monkeypatch.setenv("PJRT_NPROC", "1")  # which also puts it back afterwards
+    for name in (VARIABLE, CHOICE):
+        monkeypatch.setenv(name, "1")  # which also puts it back afterwards
     monkeypatch.setattr("adaqn.threads.jax_has_started", lambda: False)
     use_threads(3)
     assert os.environ["PJRT_NPROC"] == "3"
@@ -147,10 +223,10 @@ def test_the_command_line_chooses_by_the_size_of_an_update(extra: list[str], thr
     environ = {name: value for name, value in os.environ.items() if name != "PJRT_NPROC"}
     command = [sys.executable, "-m", "adaqn.cli", *TRAIN, *extra, "--run-dir", str(tmp_path / "run")]
     done = subprocess.run(command, env=environ, capture_output=True, text=True, check=True)
-    expected = threads or available_cores()
+    expected = threads or lanes_for(256, available_cores(), least=8)
     assert f"threads       {expected} on {available_cores()} core" in done.stdout
-    lanes = Threads(1, expected) if expected > 1 else Threads(1)
-    assert recorded_threads(CheckpointStore(tmp_path / "run" / "checkpoint")) == lanes
+    # Products of 256 x 512 x 512 are computed by XLA's threads, of which each lane has one.
+    assert recorded_threads(CheckpointStore(tmp_path / "run" / "checkpoint")) == Threads(expected, expected)
     assert "threads" not in yaml.safe_load((tmp_path / "run" / "config.yaml").read_text())
 
 
@@ -183,15 +259,34 @@ def test_a_run_that_goes_on_with_other_threads_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = tmp_path / "run"
-    facts = platform_facts() | {"threads": 6}
+    facts = platform_facts(Threads(6))
     with monkeypatch.context() as patch:
-        patch.setattr("adaqn.runs.checkpointing.platform_facts", lambda: facts)
+        patch.setattr("adaqn.runs.checkpointing.platform_facts", lambda threads: facts)
         assert main([*TRAIN, "--run-dir", str(run), "--quiet"]) == 0
     assert recorded_threads(CheckpointStore(run / "checkpoint")) == Threads(6)
     with warnings.catch_warnings():
         warnings.simplefilter("default")  # as outside the suite, where none is an error
         assert main(["resume", str(run), "--steps", "80", "--quiet"]) == 0
-    assert "in the last digits from an uninterrupted one: threads was 6 and is 1\n" in capsys.readouterr().err
+    assert (
+        "in the last digits from an uninterrupted one: the number of XLA's threads was 6 and is 1\n"
+        in capsys.readouterr().err
+    )
     # Its newest checkpoint is now one with the suite's number of threads.
     assert main(["resume", str(run), "--steps", "100", "--quiet", "--threads", "1"]) == 0
     assert capsys.readouterr().err == ""
+
+
+def test_lanes_that_a_run_cannot_have_are_not_taken_from_its_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = tmp_path / "run"
+    facts = platform_facts(Threads(1, 7))  # a batch of 32 has no seven equal shares
+    with monkeypatch.context() as patch:
+        patch.setattr("adaqn.runs.checkpointing.platform_facts", lambda threads: facts)
+        assert main([*TRAIN, "--run-dir", str(run), "--quiet"]) == 0
+    assert recorded_threads(CheckpointStore(run / "checkpoint")) == Threads(1, 7)
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        assert main(["resume", str(run), "--steps", "80", "--quiet"]) == 0
+    assert "from an uninterrupted one: the number of lanes was 7 and is 1\n" in capsys.readouterr().err
+    assert recorded_threads(CheckpointStore(run / "checkpoint")) == Threads(1)

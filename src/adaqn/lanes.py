@@ -13,7 +13,7 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import Any, NamedTuple, TypeVar
 
-Result = TypeVar("Result")
+Value = TypeVar("Value")
 
 
 class _Result(NamedTuple):
@@ -62,7 +62,7 @@ class Lanes:
     def __init__(self, count: int) -> None:
         self._workers = [_Worker() for _ in range(count - 1)]
 
-    def run(self, calls: Sequence[Callable[[], Result]]) -> list[Result]:
+    def run(self, calls: Sequence[Callable[[], Value]]) -> list[Value]:
         """Make the calls side by side, at most as many as there are lanes; the first one in the calling thread.
 
         All calls are over when this returns or raises what one of them raised; an interruption does not wait for them.

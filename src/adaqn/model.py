@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import warnings
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
 from adaqn.agents.core.population import Scheduled
-from adaqn.agents.core.work import threads_for, worth_sharing
+from adaqn.agents.core.work import can_have, limit_of_lanes, threads_for, worth_sharing
 from adaqn.agents.protocol import clock_from
 from adaqn.agents.registry import algorithm
 from adaqn.checkpoint import CheckpointStore
@@ -38,6 +38,7 @@ from adaqn.snapshot import reading, require_plausible_size
 from adaqn.space import SearchSpace, named_spaces
 from adaqn.stable_baselines import hyperparameters_from, refuse_foreign, refuse_policy_name, with_hyperparameters
 from adaqn.threads import (
+    Resumed,
     Threads,
     available_cores,
     checked_threads,
@@ -88,7 +89,7 @@ class Model(TrainedPolicy):
         base: str | None = None,
         seed: int = 0,
         n_envs: int = 1,
-        threads: int | Literal["auto"] | Threads | None = "auto",
+        threads: int | Literal["auto"] | Resumed | None = "auto",  # `Resumed` only from `resume`
         env_kwargs: Mapping[str, object] | None = None,
         wrappers: Sequence[object] = (),
         imports: Sequence[str] = (),
@@ -108,7 +109,8 @@ class Model(TrainedPolicy):
         the algorithm that RandomSearch and DEHB tune, by default `"dqn"`; they take its settings too.
         `threads` is the number of threads of an update: by default all cores for large networks and batches, otherwise
         one, with which small networks are faster. The first agent sets XLA's threads for the whole process, unless JAX
-        is already in use or the environment variable PJRT_NPROC is set; None leaves them to JAX, one per core.
+        is already in use or the environment variable PJRT_NPROC is set; until JAX is used, a later agent changes them
+        only if it is given a number. None leaves them to JAX, one per core.
         """
         prepare_jax()
         chosen = algorithm(self.algo, base)
@@ -128,9 +130,9 @@ class Model(TrainedPolicy):
         given = with_hyperparameters(given, changes, lambda: chosen.members(shape)[0])
         self._population = chosen.population(given, self.settings, self.seed, lambda: shape)
         self._traits = chosen.traits
-        self._threads, self._lanes = self._choose_threads(threads)  # before the agent makes the first array
+        self._threads, lanes = self._choose_threads(threads)  # before the agent makes the first array
         self._space_was_given = given.space is not None
-        with in_lanes(self._lanes):
+        with in_lanes(lanes):
             agent = chosen.agent(self.settings, self._population, self.observation_space, self.action_space)
         require_room(agent.memory_needs)  # before anything is allocated
         self._spaces_only = isinstance(env, SpacesOnly)
@@ -138,31 +140,53 @@ class Model(TrainedPolicy):
         self._trainer = Trainer(agent, environments, replay, self.settings.sample_size, self.seed, chosen.traits)
         self._predict_rng = np.random.default_rng(self.seed)
 
-    def _choose_threads(self, given: int | Literal["auto"] | Threads | None) -> tuple[int | None, int]:
+    def _choose_threads(self, given: int | Literal["auto"] | Resumed | None) -> tuple[int | None, int]:
         """Set XLA's threads before JAX starts; returns the number if the user gave one, and the number of lanes."""
         self._threads_imposed = chosen_outside()
+        if isinstance(given, Resumed):
+            if isinstance(given.before, Threads):
+                return None, self._lanes_as_recorded(given.before)
+            given = self._number_or_warning(given.before)
         if given is None or (given == "auto" and self._threads_imposed):
             return None, 1
-        if isinstance(given, Threads):
-            return None, try_threads(given)
-        shape = self.observation_space.shape or ()
-        wanted = partial(threads_for, self._traits, self._population, self.settings, shape)
         if given == "auto":
-            large = worth_sharing(self._population, self.settings, shape)
-            return None, try_threads(wanted(available_cores() if large else 1))
+            large = worth_sharing(self._population, self.settings, self.observation_space.shape or ())
+            return None, try_threads(self._divided(available_cores() if large else 1), replace=False)
         number = checked_threads(given)
-        threads = wanted(number)
-        if jax_has_started() and thread_count() != threads.xla:
-            threads = Threads(number)  # by XLA, if it has as many
+        threads = self._divided(number)
         use_threads(threads.xla)
         return number, threads.lanes
+
+    def _divided(self, number: int) -> Threads:
+        """How this number of threads is used: in lanes if XLA has or can have the threads that these need."""
+        shape = self.observation_space.shape or ()
+        threads = threads_for(self._traits, self._population, self.settings, shape, number)
+        return Threads(number) if jax_has_started() and thread_count() != threads.xla else threads
+
+    def _lanes_as_recorded(self, threads: Threads) -> int:
+        """The lanes of a checkpoint, if this run can have them; a damaged one may record any number."""
+        if not can_have(self._traits, self._population, self.settings, threads.lanes):
+            threads = Threads(threads.xla)
+        return try_threads(threads, replace=True)
+
+    def _number_or_warning(self, number: int) -> int | Literal["auto"]:
+        """The number of a configuration, or a warning if JAX has started with another one."""
+        if not jax_has_started() or thread_count() == self._divided(number).xla:
+            return number
+        warnings.warn(
+            f"the run cannot have the threads={number} of its configuration, because JAX was already in use with "
+            f"{thread_count()}",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        return "auto"
 
     @classmethod
     def from_config(
         cls,
         config: RunConfig,
         env: EnvironmentLike | EnvironmentOverride | None = None,
-        threads: int | Literal["auto"] | Threads | None = "auto",
+        threads: int | Literal["auto"] | Resumed | None = "auto",
     ) -> Model:
         """Create the agent described by a configuration, for its environment or the given one.
 
@@ -267,9 +291,9 @@ class Model(TrainedPolicy):
         `steps` changes the total number of environment steps of a run, finished or not. Schedules that last until the
         end of the run (ε_b) keep their previous end, so that the result equals a run configured with these `steps` and
         the previous ones as `horizon`; with `stretch_schedules` they last until the new end from here on. `threads`
-        is by default the number that the run has used so far, or the one that fits an update if there is no checkpoint
-        yet; if JAX is already in use with another one, a warning says so. See `learn` for `callback`, `progress_bar`
-        and `console`.
+        is by default the number that the run has used so far, or if there is no checkpoint yet, the one of its
+        configuration or the one that fits an update; if JAX is already in use with another one, a warning says so.
+        See `learn` for `callback`, `progress_bar` and `console`.
         """
         path = Path(run_dir)
         file = RunDirectory.open(path).config
@@ -278,17 +302,16 @@ class Model(TrainedPolicy):
         if not trust_env:
             require_trust(_named_by_file(values, env), str(file), _named_by_user(env))
         given, extends = RunSession.with_end(path, RunConfig.as_given(values, str(file)), steps, stretch_schedules)
-        used: int | Literal["auto"] | Threads | None = threads
+        used: int | Literal["auto"] | Resumed | None = threads
         if threads in (None, "auto"):
-            asked = None if jax_has_started() else given.threads
-            used = recorded_threads(CheckpointStore(RunDirectory.open(path).checkpoint)) or asked or threads
+            before = recorded_threads(CheckpointStore(RunDirectory.open(path).checkpoint)) or given.threads
+            used = threads if before is None else Resumed(before)
         model = Model.from_config(given, env, used)
         model._threads = given.threads  # so that it saves what an uninterrupted run saves
         config = dataclasses.replace(given, **model._population._asdict())
         session = RunSession.open(path, config, model._trainer, Output(progress_bar, console), extends, standing)
         callbacks = model._callbacks(callback, config, path)
-        with in_lanes(model._lanes):
-            session.restore()
+        session.restore()
         if session.finished:
             session.close()
         else:
@@ -303,8 +326,7 @@ class Model(TrainedPolicy):
         return callbacks
 
     def _train(self, session: RunSession, callbacks: Sequence[BaseCallback]) -> None:
-        with in_lanes(self._lanes):
-            session.run(callbacks, model=self)
+        session.run(callbacks, model=self)
         trainer = self._trainer
         if trainer.interrupted:
             pass_on(trainer.stop_reason or "", trainer.clock.step, session.finished)
@@ -319,10 +341,13 @@ class Model(TrainedPolicy):
                 "(see --space)."
             )
         shape = self.observation_space.shape
+        threads = self._trainer.threads
+        if self._threads is not None and threads.lanes > 1 and threads.number < self._threads:
+            limit = limit_of_lanes(self._traits, self._population, self.settings)
+            notes.append(f"Updates use {threads.number} of {self._threads} threads: {limit}.")
         # A number from outside, as a study gives its processes, is no choice of this run's.
-        threads = max(self._lanes, thread_count())
-        cores = threads if self._threads_imposed else available_cores()
-        hint = speed_hint(self._population, self.settings, shape, threads=threads, cores=cores)
+        cores = threads.number if self._threads_imposed else available_cores()
+        hint = speed_hint(self._population, self.settings, shape, threads=threads.number, cores=cores)
         return (*notes, *([] if hint is None else [hint]))
 
     @classmethod
@@ -360,7 +385,7 @@ class Model(TrainedPolicy):
         Without `env`, the environment is made on first use; `predict` and `export` do not need it. If making it
         imports a module that the file names (in its id, wrappers or imports), `trust_env=True` is required, because a
         module can execute anything; nothing else in a file can. A loaded agent can be trained further, with an empty
-        replay buffer; to continue exactly, resume a run directory.
+        replay buffer and XLA's threads; to continue exactly, resume a run directory.
         """
         file = zip_path(path)
         with reading(file, kind="agent") as stored, reading_saved(str(file)):
@@ -425,17 +450,21 @@ def _without_environment(
     env: EnvironmentLike | EnvironmentOverride | None,
     trust_env: bool,
 ) -> Model:
-    """The agent that a file describes, for the given environment, or with one that is made on first use."""
+    """The agent that a file describes, for the given environment, or with one that is made on first use.
+
+    XLA's threads are left to JAX: to use a policy must not confine other code of the process to one thread.
+    """
     with reading_saved(source):
         observations, actions = gym_spaces_from(spaces, nbytes)
         config = RunConfig.as_given(values, source)
         if env is not None and env != EnvironmentOverride():
             if not trust_env:
                 require_trust(_named_by_file(values, env), source, _named_by_user(env))
-            model = Model.from_config(config, env)
+            model = Model.from_config(config, env, threads=None)
             check_same_spaces(source, spaces, describe_spaces(model.observation_space, model.action_space))
             return model
-        model = Model.from_config(config, EnvironmentOverride(SpacesOnly(observations, actions), wrappers=()))
+        only_spaces = EnvironmentOverride(SpacesOnly(observations, actions), wrappers=())
+        model = Model.from_config(config, only_spaces, threads=None)
         if config.env is not None:
             model._source = config.environment()
         model._n_envs = config.n_envs

@@ -165,7 +165,12 @@ class DEHBArguments(TrialArguments, total=False):
 
 def signature_of(init: Callable[..., object], algorithm: Algorithm) -> inspect.Signature:
     """The signature of a class: `Model.__init__` with the algorithm's settings in place of `**settings`."""
-    own = [p for p in inspect.signature(init).parameters.values() if p.kind is not p.VAR_KEYWORD][1:]  # without self
+    types = {name: hint.__forward_arg__ for name, hint in RunArguments.__annotations__.items()}
+    own = [  # without self; with the types for users, where adaqn itself may pass others
+        p.replace(annotation=types.get(p.name, p.annotation))
+        for p in list(inspect.signature(init).parameters.values())[1:]
+        if p.kind is not p.VAR_KEYWORD
+    ]
     settings = [
         inspect.Parameter(
             f.name,

@@ -15,6 +15,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Iterator
+from contextvars import ContextVar
 from typing import NamedTuple
 
 from adaqn.checks import count
@@ -22,9 +23,11 @@ from adaqn.errors import UserError
 from adaqn.limits import THREADS
 
 VARIABLE = "PJRT_NPROC"
+# The value of VARIABLE if adaqn has chosen it, so that it is not taken for a number that a user has set. This is in the
+# environment too, because processes that are started later inherit both.
+CHOICE = "ADAQN_PJRT_NPROC"
 
-_lanes = 1
-_chosen: str | None = None  # the value of the variable that `try_threads` has set
+_lanes: ContextVar[int] = ContextVar("lanes", default=1)
 
 
 class Threads(NamedTuple):
@@ -32,6 +35,17 @@ class Threads(NamedTuple):
 
     xla: int
     lanes: int = 1
+
+    @property
+    def number(self) -> int:
+        """The number of threads that the run is said to have."""
+        return max(self)
+
+
+class Resumed(NamedTuple):
+    """The threads that a run had before, which it uses again if it can."""
+
+    before: Threads | int  # of its newest checkpoint; the number in its configuration if there is none
 
 
 def available_cores() -> int:
@@ -49,16 +63,6 @@ def thread_count() -> int:
     return available_cores()
 
 
-def lane_count() -> int:
-    """The number of lanes of the run that is being created or trained; 1: its updates are not divided."""
-    return _lanes
-
-
-def threads_in_use() -> int:
-    """The number of threads that a run is said to have: its lanes, or XLA's threads."""
-    return max(lane_count(), thread_count())
-
-
 def jax_has_started() -> bool:
     """Whether JAX has initialized a backend, so that its number of threads is fixed."""
     bridge = sys.modules.get("jax._src.xla_bridge")
@@ -66,14 +70,21 @@ def jax_has_started() -> bool:
 
 
 def chosen_outside() -> bool:
-    """Whether the number of XLA's threads was set in the environment, and not by `try_threads`."""
-    return VARIABLE in os.environ and os.environ[VARIABLE] != _chosen
+    """Whether the number of XLA's threads was set in the environment, and not by adaqn."""
+    return VARIABLE in os.environ and os.environ[VARIABLE] != os.environ.get(CHOICE)
+
+
+def outside_environment() -> dict[str, str]:
+    """The environment without the number of threads that adaqn has chosen for this process."""
+    own = (CHOICE,) if chosen_outside() else (VARIABLE, CHOICE)
+    return {name: value for name, value in os.environ.items() if name not in own}
 
 
 def use_one_thread() -> None:
-    """Make XLA use one thread, unless the number was set in the environment or is already fixed."""
+    """Make XLA use one thread, as if set in the environment, unless another number was set or is already fixed."""
     if not chosen_outside() and not jax_has_started():
-        use_threads(1)
+        os.environ[VARIABLE] = "1"
+        os.environ.pop(CHOICE, None)
 
 
 def checked_threads(given: object) -> int:
@@ -83,32 +94,45 @@ def checked_threads(given: object) -> int:
 
 def use_threads(number: int) -> None:
     """Make XLA use this number of threads; possible only before JAX starts."""
-    if number == thread_count():
-        return
     if jax_has_started():
-        raise UserError(
-            f"threads={number} must be given before JAX is first used in this process, which has started with "
-            f"{thread_count()}: set the environment variable {VARIABLE}={number}, or leave it out"
-        )
-    os.environ[VARIABLE] = str(number)
+        if number != thread_count():
+            raise UserError(
+                f"threads={number} must be given before JAX is first used in this process, which has started with "
+                f"{thread_count()}: set the environment variable {VARIABLE}={number}, or leave it out"
+            )
+    elif number != thread_count() or not chosen_outside():
+        os.environ[VARIABLE] = os.environ[CHOICE] = str(number)
 
 
-def try_threads(wanted: Threads) -> int:
-    """Make XLA use these threads if it still can; returns the number of lanes, 1 if it cannot."""
-    global _chosen
-    if jax_has_started() and thread_count() != wanted.xla:
-        return 1
-    if os.environ.get(VARIABLE) != str(wanted.xla) and not jax_has_started():
-        os.environ[VARIABLE] = _chosen = str(wanted.xla)
-    return wanted.lanes
+def try_threads(wanted: Threads, replace: bool) -> int:
+    """Make XLA use these threads if it still can; returns the number of lanes, 1 if it cannot.
+
+    A number that was set in the environment or by an earlier agent of this process is changed only with `replace`.
+    """
+    if not jax_has_started() and (replace or VARIABLE not in os.environ):
+        use_threads(wanted.xla)
+    return wanted.lanes if thread_count() == wanted.xla else 1
+
+
+def lane_count() -> int:
+    """The number of lanes of agents that are created here; 1: their updates are not divided."""
+    return _lanes.get()
 
 
 @contextlib.contextmanager
 def in_lanes(number: int) -> Iterator[None]:
-    """Agents that are created within divide their updates among this number of lanes."""
-    global _lanes
-    before, _lanes = _lanes, number
+    """Agents that are created within, in this thread, divide their updates among this number of lanes."""
+    before = _lanes.set(number)
     try:
         yield
     finally:
-        _lanes = before
+        _lanes.reset(before)
+
+
+def _forget_choice_of_parent() -> None:
+    """Remove the number that adaqn has chosen for the process that started this one."""
+    if CHOICE in os.environ and not chosen_outside() and not jax_has_started():
+        del os.environ[VARIABLE], os.environ[CHOICE]
+
+
+_forget_choice_of_parent()

@@ -17,6 +17,7 @@ import pytest
 from adaqn.checkpoint import CheckpointStore
 from adaqn.cli import main
 from adaqn.runs.checkpointing import recorded_threads
+from adaqn.threads import Threads
 
 KILLED_RUN = Path(__file__).with_name("killed_run.py")
 DISCRETE = {
@@ -187,7 +188,7 @@ def test_killed_with_two_threads_and_resumed_with_as_many(tmp_path: Path) -> Non
     assert adaqn(*arguments("Pendulum-v1", 1, run_dir, **changes), before=["step", "217"]).returncode == -signal.SIGKILL
     resumed = adaqn("resume", str(run_dir), "--quiet")  # in an environment that asks for one thread
     assert (resumed.returncode, resumed.stderr) == (0, "")
-    assert recorded_threads(CheckpointStore(run_dir / "checkpoint")) == 2
+    assert recorded_threads(CheckpointStore(run_dir / "checkpoint")) == Threads(1, 2)
     assert exact_contents(run_dir) == exact_contents(whole)
 
 

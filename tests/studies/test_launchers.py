@@ -133,6 +133,11 @@ def test_a_run_takes_one_thread_unless_the_user_says_otherwise(monkeypatch: pyte
     assert processes.process_environment()["OMP_NUM_THREADS"] == "1"
     assert processes.process_environment()["PJRT_NPROC"] == "1"
     assert processes.process_environment()["XLA_PYTHON_CLIENT_PREALLOCATE"] == "false"  # several may share a GPU
+    for name in ("PJRT_NPROC", "ADAQN_PJRT_NPROC"):
+        monkeypatch.setenv(name, "2")  # chosen by adaqn for an agent of this process
+    assert processes.process_environment()["PJRT_NPROC"] == "1"
+    monkeypatch.setenv("PJRT_NPROC", "3")
+    assert processes.process_environment()["PJRT_NPROC"] == "3"
     monkeypatch.setenv("OMP_NUM_THREADS", "4")
     assert processes.process_environment()["OMP_NUM_THREADS"] == "4"
 

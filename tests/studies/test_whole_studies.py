@@ -19,6 +19,7 @@ from adaqn.runs.directory import EXACT_FILES
 from adaqn.studies.definition import expand
 from adaqn.studies.directory import StudyDirectory
 from adaqn.studies.study import RunKey
+from adaqn.threads import Threads
 from tests.studies.tiny import TINY
 from tests.waiting import wait_for
 
@@ -213,4 +214,4 @@ def test_a_run_has_one_thread_or_those_of_its_arm(tmp_path: Path) -> None:
     ends_well(start(tmp_path, "--no-calibration", environ=environ))
     directory = StudyDirectory(tmp_path / "study")
     runs = [directory.run(RunKey(arm, "CartPole-v1", 0)) for arm in arms]
-    assert [recorded_threads(CheckpointStore(run / "checkpoint")) for run in runs] == [1, 3]
+    assert [recorded_threads(CheckpointStore(run / "checkpoint")) for run in runs] == [Threads(1), Threads(1, 2)]

@@ -185,6 +185,21 @@ class Agent(Protocol[State]):
 
 
 @runtime_checkable
+class DividesUpdates(Protocol):
+    """An agent that can divide its updates among threads (`adaqn.lanes`); others make them in one."""
+
+    @property
+    def lanes(self) -> int:
+        """The number of these threads; 1: updates are not divided."""
+        ...
+
+
+def lanes_of(agent: Agent[Any]) -> int:
+    """The number of threads among which an agent divides its updates."""
+    return agent.lanes if isinstance(agent, DividesUpdates) else 1
+
+
+@runtime_checkable
 class LearnsFromRows(Protocol[State]):
     """An agent that can also learn from rows of the replay buffer, and make several updates in one call."""
 

@@ -46,9 +46,9 @@ class Traits(NamedTuple):
     tables: tuple[Table, ...] = ()  # additional files in the run directory
     measures_policy: bool = False  # `Report.policy_return` is the score of its policy, not the training returns
     sums_up_selections: bool = False  # a `TargetUpdate` event summarizes many updates, with a fraction per member
+    learns_hyperparameters: bool = False  # of its only member, which is therefore no candidate of a grid search
     rows_per_lane: int = 0  # least share of a batch for which it divides updates among lanes; 0: it never does
     members_in_lanes: bool = False  # members that can be replaced are divided among lanes, and not the batch
-    learns_hyperparameters: bool = False  # of its only member, which is therefore no candidate of a grid search
 
 
 _FOR_MEMBERS = 0x6D656D62  # separates the draw of the initial members from the other random streams of a seed

@@ -25,7 +25,7 @@ from adaqn.runs.directory import EXACT_FILES, RunDirectory
 from adaqn.runs.gym_spaces import check_same_spaces, describe_spaces
 from adaqn.runs.recorders.stopwatch import Stopwatch
 from adaqn.snapshot import Snapshot
-from adaqn.threads import Threads, lane_count, thread_count, threads_in_use
+from adaqn.threads import Threads
 from adaqn.training.callbacks import crossed, next_multiple
 from adaqn.training.observers import Observer
 
@@ -97,7 +97,7 @@ class Checkpointer(Observer["Trainer"]):
         if not finished:
             _require_same_arithmetic(snapshot)
             self._resume_files(_written(snapshot))
-            _warn_of_another_platform(snapshot)
+            _warn_of_another_platform(snapshot, trainer.threads)
         trainer.restore(snapshot)
         self._stopwatch.set(float(snapshot.meta.get("elapsed", 0.0)))
         self._saved = trainer.clock.step
@@ -174,7 +174,7 @@ class Checkpointer(Observer["Trainer"]):
             "elapsed": self._stopwatch.elapsed,
             "config": config,
         }
-        meta |= {"spaces": _spaces(trainer), "platform": platform_facts()}
+        meta |= {"spaces": _spaces(trainer), "platform": platform_facts(trainer.threads)}
         meta |= {"adaqn": __version__, "arithmetic": ARITHMETIC}
         self._store.save(trainer.clock.step, Snapshot(snapshot.arrays, meta), trainer.replay)
         self._saved = trainer.clock.step
@@ -194,17 +194,20 @@ class Checkpointer(Observer["Trainer"]):
             raise CheckpointError(f"{error}; {kept}") from error
 
 
-def platform_facts() -> Json:
+def platform_facts(threads: Threads) -> Json:
     """What the last bits of results depend on besides the configuration: large products are split among threads."""
     versions = {name: metadata.version(name) for name in ("jax", "jaxlib", "numpy", "gymnasium")}
-    facts = {"machine": platform.machine(), "threads": threads_in_use(), "XLA_FLAGS": os.environ.get("XLA_FLAGS", "")}
-    divided = {"lanes": lane_count(), "xla_threads": thread_count()} if lane_count() > 1 else {}
+    facts = {"machine": platform.machine(), "threads": threads.number, "XLA_FLAGS": os.environ.get("XLA_FLAGS", "")}
+    divided = {"lanes": threads.lanes, "xla_threads": threads.xla} if threads.lanes > 1 else {}
     return {**versions, **facts, **divided, "backend": backend()}
 
 
 def recorded_threads(store: CheckpointStore) -> Threads | None:
     """The threads that the newest checkpoint was computed with, if there is one."""
-    facts = store.newest_meta().get("platform")
+    return _threads_among(store.newest_meta().get("platform"))
+
+
+def _threads_among(facts: object) -> Threads | None:
     if not isinstance(facts, dict):
         return None
     names = ("xla_threads", "lanes") if "lanes" in facts else ("threads",)
@@ -220,8 +223,9 @@ def _require_same_arithmetic(snapshot: Snapshot) -> None:
         )
 
 
-def _warn_of_another_platform(snapshot: Snapshot) -> None:
-    before, now = snapshot.meta.get("platform") or {}, platform_facts()
+def _warn_of_another_platform(snapshot: Snapshot, threads: Threads) -> None:
+    facts = snapshot.meta.get("platform") or {}
+    before, now = _in_words(facts, _threads_among(facts)), _in_words(platform_facts(threads), threads)
     changed = [
         f"{name} was {before.get(name)!r} and is {now.get(name)!r}"
         for name in dict.fromkeys((*now, *before))
@@ -233,6 +237,14 @@ def _warn_of_another_platform(snapshot: Snapshot) -> None:
             RuntimeWarning,
             stacklevel=3,
         )
+
+
+def _in_words(facts: Json, threads: Threads | None) -> Json:
+    """The facts for a message, which has one lane where a checkpoint has no entry for lanes."""
+    others = {name: fact for name, fact in facts.items() if name not in ("threads", "lanes", "xla_threads")}
+    if threads is None:
+        return others
+    return others | {"the number of XLA's threads": threads.xla, "the number of lanes": threads.lanes}
 
 
 def _spaces(trainer: Trainer) -> Json:

@@ -18,7 +18,7 @@ from adaqn.runs.progress_line import ProgressLine, duration_label, mean_return, 
 from adaqn.runs.reading import EVALUATION, BestModel
 from adaqn.runs.standings import HistoryRecorder, acting_returns
 from adaqn.runs.tables import facts_table, members_table, outcome_notes, outcome_table, space_label
-from adaqn.threads import available_cores, threads_in_use
+from adaqn.threads import available_cores
 from adaqn.training.observers import LATEST, RECENT, Episode, Observer, RunView
 
 
@@ -97,7 +97,7 @@ class ConsoleReporter(Observer[RunView]):
             "actions": space_label(environments.action_space),
             "seed": str(trainer.seed),
             "steps": f"{self.steps:,}" + (f", resumed at {trainer.clock.step:,}" if trainer.clock.step else ""),
-            "threads": f"{threads_in_use()} on {_cores(available_cores())}",
+            "threads": f"{trainer.threads.number} on {_cores(available_cores())}",
             "memory": f"replay {bytes_label(self.memory.replay)}, parameters {bytes_label(self.memory.parameters)}",
         }
         self.console.print(facts_table(facts))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import signal
 import subprocess
 import sys
@@ -13,7 +12,7 @@ from typing import IO
 
 from adaqn.files import make_parent, writing
 from adaqn.studies.launchers import Ending, Job
-from adaqn.threads import VARIABLE
+from adaqn.threads import VARIABLE, outside_environment
 
 PATIENCE = 60.0  # seconds that a run has for its last step and checkpoint
 _LOOK = 0.1  # seconds between two looks at whether a process has ended
@@ -123,4 +122,5 @@ def command(job: Job) -> list[str]:
 
 def process_environment() -> dict[str, str]:
     """The environment of the process: one thread, because there is a process for every core."""
-    return {**os.environ, **{name: os.environ.get(name) or value for name, value in ONE_THREAD.items()}}
+    given = outside_environment()
+    return {**given, **{name: given.get(name) or value for name, value in ONE_THREAD.items()}}

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from adaqn.agents.protocol import Clock, Report
     from adaqn.agents.registry import Traits
     from adaqn.exact_file import ExactFile
+    from adaqn.threads import Threads
     from adaqn.training.logger import Logger
 
 
@@ -76,6 +77,11 @@ class RunView(Protocol):
     @property
     def traits(self) -> Traits:
         """Properties of the algorithm."""
+        ...
+
+    @property
+    def threads(self) -> Threads:
+        """The threads that updates are computed with."""
         ...
 
     @property

@@ -12,7 +12,7 @@ import gymnasium
 import numpy as np
 
 from adaqn.agents.events import Event, Failure, TrialStart
-from adaqn.agents.protocol import Agent, Clock, LearnsFromRows, Operation, Report, clock_from
+from adaqn.agents.protocol import Agent, Clock, LearnsFromRows, Operation, Report, clock_from, lanes_of
 from adaqn.agents.registry import NO_TRAITS, Traits
 from adaqn.checks import count, number
 from adaqn.envs.environments import Environments
@@ -21,6 +21,7 @@ from adaqn.errors import CheckpointError, EnvironmentFault, UserError, reading_s
 from adaqn.replay.protocol import Replay, Transitions
 from adaqn.replay.vectors import VectorReplay
 from adaqn.snapshot import Snapshot
+from adaqn.threads import Threads, thread_count
 from adaqn.training.lending import LentEnvironment
 from adaqn.training.logger import Logger
 from adaqn.training.observers import RECENT, Episode, Observer
@@ -133,6 +134,11 @@ class Trainer:
             raise UserError("the replay buffer cannot be changed during training")
         self.replay = replay
         self.clock = self.clock._replace(replay_start=max(0, self.clock.replay_start - transitions))
+
+    @property
+    def threads(self) -> Threads:
+        """The threads that updates are computed with."""
+        return Threads(thread_count(), lanes_of(self.agent))
 
     def report(self) -> Report:
         """The current members, and scalars for the logs."""

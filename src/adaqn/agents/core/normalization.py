@@ -24,6 +24,7 @@ from adaqn.agents.protocol import (
     Operation,
     PolicyWeights,
     Report,
+    lanes_of,
 )
 from adaqn.checks import count
 from adaqn.envs.environments import FinishedEpisode
@@ -98,6 +99,11 @@ class NormalizingAgent:
     def memory_needs(self) -> tuple[Need, ...]:
         """The needs of the inner agent."""
         return self.inner.memory_needs
+
+    @property
+    def lanes(self) -> int:
+        """The lanes of the inner agent."""
+        return lanes_of(self.inner)
 
     def init(self, seed: int) -> NormalizedState:
         """The state at step 0, without any statistics."""

@@ -40,13 +40,29 @@ def threads_for(
     return Threads(lanes if large or len(observation_shape) == 3 else 1, lanes)
 
 
+def can_have(traits: Traits, population: Population, settings: Any, lanes: int) -> bool:
+    """Whether updates can be divided among exactly this number of lanes."""
+    return _lanes(traits, population, settings, lanes) == lanes
+
+
+def limit_of_lanes(traits: Traits, population: Population, settings: Any) -> str:
+    """Why an update is not divided among more lanes, for a user."""
+    if _divides_members(traits, population):
+        return f"there are {len(population.members)} members"
+    return f"a batch of {settings.sample_size} is divided into equal shares of at least {traits.rows_per_lane} rows"
+
+
 def _lanes(traits: Traits, population: Population, settings: Any, number: int) -> int:
     if traits.rows_per_lane == 0:
         return 1
-    replaceable = population.space is not None or bool(population.schedule)
-    if traits.members_in_lanes and replaceable and population.members:
+    if _divides_members(traits, population):
         return min(number, len(population.members))
     return lanes_for(settings.sample_size, number, traits.rows_per_lane)
+
+
+def _divides_members(traits: Traits, population: Population) -> bool:
+    replaceable = population.space is not None or bool(population.schedule)
+    return traits.members_in_lanes and replaceable and bool(population.members)
 
 
 def largest_product(population: Population, settings: Any, observation_shape: tuple[int, ...]) -> int:

@@ -84,7 +84,7 @@ class ActorGradient(NamedTuple):
 
 
 def next_value(program: SACProgram, state: SACState, next_observation: Array, draws: Draws) -> tuple[Array, Array]:
-    """The soft value of the next states [B] (line 8), and which members have unusable values. [K]"""
+    """The soft value of the next states [B] (line 6), and which members have unusable values. [K]"""
     actor = program.actor
     outputs = actor.apply(actor.unravel(state.actor.parameters), next_observation)
     following = squashed_gaussian.sample(outputs, jnp.asarray(draws.next_noise))

@@ -99,6 +99,11 @@ class SEARLAgent:
         """Memory for all members and for one update of them."""
         return self.members.memory_needs
 
+    @property
+    def lanes(self) -> int:
+        """The number of threads among which the members are divided."""
+        return self.members.lanes
+
     def init(self, seed: int) -> SEARLState:
         """The state at step 0."""
         population = self.members.init(seed)

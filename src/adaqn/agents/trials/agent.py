@@ -17,7 +17,17 @@ import numpy as np
 
 from adaqn.agents.core.population import Population
 from adaqn.agents.events import Event, Failure, Generation, TargetUpdate, TrialEnd, TrialStart
-from adaqn.agents.protocol import Agent, Arrays, Clock, Json, LearnsFromRows, Operation, PolicyWeights, Report
+from adaqn.agents.protocol import (
+    Agent,
+    Arrays,
+    Clock,
+    Json,
+    LearnsFromRows,
+    Operation,
+    PolicyWeights,
+    Report,
+    lanes_of,
+)
 from adaqn.agents.registry import Algorithm
 from adaqn.agents.trials.settings import TrialSettings, settings_of_one_trial
 from adaqn.agents.trials.state import FinishedTrial, Returns, TrialState
@@ -70,6 +80,11 @@ class TrialAgent:
         networks, *others = self._agent.memory_needs
         twice = "the largest network of the space, once for the current trial and once for the best"
         return networks._replace(what=twice, size=2 * networks.size), *others
+
+    @property
+    def lanes(self) -> int:
+        """The lanes of the trial's agent."""
+        return lanes_of(self._agent)
 
     @property
     def row_layout(self) -> RowLayout | None:
