@@ -11,12 +11,15 @@ import numpy as np
 from adaqn.runs.reading import read_run
 from benchmarks.collapse_figure import read_observation
 
+LIMIT = 1_000  # steps after which Lunar Lander cuts an episode off
+
 
 class GenerationRow(NamedTuple):
     """The stretch of a run from one generation to the next."""
 
     first_step: int
     training_return: float  # mean of the episodes that ended in it; nan if none did
+    landed_or_crashed: int  # episodes that ended before the time limit, whose last transitions do not bootstrap
     target: str  # the member that was most often target
     target_share: float  # of the actions, taken by the member that was then chosen as target
     of_target: float  # mean greedy return of the target
@@ -35,13 +38,14 @@ def rows(path: Path) -> list[GenerationRow]:
         if not own:
             continue
         ended = (run.episodes.step > first) & (run.episodes.step <= following)
-        returns = run.episodes.total[ended]
+        returns, lengths = run.episodes.total[ended], run.episodes.length[ended]
         chosen = Counter(line["members"][line["target"]] for line in own)
         played = [line for line in own if "played" in line]
         found.append(
             GenerationRow(
                 first,
                 float(returns.mean()) if len(returns) else float("nan"),
+                int((lengths < LIMIT).sum()),
                 chosen.most_common(1)[0][0],
                 _mean([line["acted"][line["target"]] / max(1, sum(line["acted"])) for line in own]),
                 _mean([line["played"][line["target"]]["mean"] for line in played]),
@@ -72,12 +76,21 @@ def _mean(values: list[float]) -> float:
 def table(path: Path) -> str:
     """The rows in Markdown."""
     lines = [
-        "| from step | training return | target, most often | its share of the actions | its greedy return "
-        "| the best member's | do lower losses mean better policies? (rank correlation) |",
-        "|---|---|---|---|---|---|---|",
+        "| from step | training return | episodes that ended before the time limit | target, most often | its share of "
+        "the actions | its greedy return | the best member's | do lower losses mean better policies? (rank "
+        "correlation) |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for row in rows(path):
-        cells = [f"{row.first_step:,}", f"{row.training_return:.0f}", row.target, f"{row.target_share:.0%}",
-                 f"{row.of_target:.0f}", f"{row.of_best:.0f}", f"{row.agreement:.2f}"]  # fmt: skip
+        cells = [
+            f"{row.first_step:,}",
+            f"{row.training_return:.0f}",
+            str(row.landed_or_crashed),
+            row.target,
+            f"{row.target_share:.0%}",
+            f"{row.of_target:.0f}",
+            f"{row.of_best:.0f}",
+            f"{row.agreement:.2f}",
+        ]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)

@@ -69,8 +69,16 @@ def test_the_table_tells_whether_the_chosen_policy_is_a_good_one(tmp_path: Path)
     assert first.training_return == pytest.approx(-20.0) and first.target_share == pytest.approx(0.65)
     assert (first.of_target, first.of_best) == (20.0, 40.0)
     assert first.agreement == pytest.approx(0.0)  # 1 at the first look, -1 at the second
-    assert second == (200, -220.0, "b", 1.0, -10.0, -10.0, 0.0)  # equal returns say nothing
-    assert table(run).splitlines()[2].startswith("| 0 | -20 | a | 65% | 20 | 40 | 0.00 |")
+    assert second == (200, -220.0, 4, "b", 1.0, -10.0, -10.0, 0.0)  # equal returns say nothing
+    assert table(run).splitlines()[2].startswith("| 0 | -20 | 4 | a | 65% | 20 | 40 | 0.00 |")
+
+
+def test_episodes_that_the_time_limit_cuts_off_are_not_counted_as_ended(tmp_path: Path) -> None:
+    run = run_of_three(tmp_path)
+    (run / "episodes.csv").write_text("step,return,length\n50,1.0,50\n150,1.0,1000\n180,1.0,999\n")
+    (run / OBSERVATION).write_text(line(100, 0, [1.0, 2.0, 3.0], [30.0, 20.0, 10.0], [5, 3, 2]))
+    (first,) = rows(run)
+    assert first.landed_or_crashed == 2
 
 
 def test_rank_correlation_with_ties() -> None:
