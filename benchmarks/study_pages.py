@@ -87,8 +87,8 @@ PAGES: dict[str, StudyPage] = {
                 ),
             ),
             notes=(
-                "tournament-large-buffer has a replay buffer of 100,000 transitions instead of the paper's 10,000. It is "
-                "ours, and was added after one of its seeds, 0, had been seen: [why runs in an infinite space "
+                "tournament-large-buffer has a replay buffer of 100,000 transitions instead of the paper's 10,000. It "
+                "is ours, and was added after one of its seeds, 0, had been seen: [why runs in an infinite space "
                 "collapse](collapse.md).",
             ),
         ),
