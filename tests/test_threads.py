@@ -56,7 +56,7 @@ def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in (VARIABLE, CHOICE, "NPROC"):
         monkeypatch.setenv(name, "1")  # so that what is set in a test is removed after it
         monkeypatch.delenv(name)
-    for module in ("threads", "model"):
+    for module in ("threads", "model_threads"):
         monkeypatch.setattr(f"adaqn.{module}.jax_has_started", lambda: False)
         monkeypatch.setattr(f"adaqn.{module}.available_cores", lambda: 2)
 
@@ -137,8 +137,8 @@ def test_lanes_are_those_that_an_agent_has_and_a_gpu_has_none(monkeypatch: pytes
 DEFAULT = """
 import subprocess, sys
 from adaqn import SAC, threads
-import adaqn.model
-threads.available_cores = adaqn.model.available_cores = lambda: 2
+import adaqn.model_threads
+threads.available_cores = adaqn.model_threads.available_cores = lambda: 2
 print(threads.thread_count(), tuple(SAC("Pendulum-v1", buffer_size=500).trainer.threads), flush=True)
 if sys.argv[1:]:
     subprocess.run([sys.executable, "-c", sys.argv[1]], check=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
@@ -12,7 +11,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 
 from adaqn.agents.core.population import Scheduled
-from adaqn.agents.core.work import can_have, limit_of_lanes, threads_for, worth_sharing
+from adaqn.agents.core.work import limit_of_lanes
 from adaqn.agents.protocol import clock_from
 from adaqn.agents.registry import algorithm
 from adaqn.checkpoint import CheckpointStore
@@ -25,6 +24,7 @@ from adaqn.errors import CheckpointError, UserError, reading_saved
 from adaqn.hyperparameters import Hyperparameters
 from adaqn.model_access import replay_for, zip_path
 from adaqn.model_policy import TrainedPolicy
+from adaqn.model_threads import choose_threads
 from adaqn.replay.memory import require_room
 from adaqn.runs.checkpointing import recorded_threads
 from adaqn.runs.config import RunConfig, population_from, read_config
@@ -37,18 +37,7 @@ from adaqn.signatures import signature_of
 from adaqn.snapshot import reading, require_plausible_size
 from adaqn.space import SearchSpace, named_spaces
 from adaqn.stable_baselines import hyperparameters_from, refuse_foreign, refuse_policy_name, with_hyperparameters
-from adaqn.threads import (
-    Resumed,
-    Threads,
-    available_cores,
-    checked_threads,
-    chosen_outside,
-    in_lanes,
-    jax_has_started,
-    thread_count,
-    try_threads,
-    use_threads,
-)
+from adaqn.threads import Resumed, available_cores, in_lanes
 from adaqn.training.callbacks import BaseCallback, as_callback
 from adaqn.training.interrupts import pass_on
 from adaqn.training.trainer import Trainer
@@ -130,56 +119,16 @@ class Model(TrainedPolicy):
         given = with_hyperparameters(given, changes, lambda: chosen.members(shape)[0])
         self._population = chosen.population(given, self.settings, self.seed, lambda: shape)
         self._traits = chosen.traits
-        self._threads, lanes = self._choose_threads(threads)  # before the agent makes the first array
+        # Before the agent makes the first array.
+        self._threads = choose_threads(threads, self._traits, self._population, self.settings, shape or ())
         self._space_was_given = given.space is not None
-        with in_lanes(lanes):
+        with in_lanes(self._threads.lanes):
             agent = chosen.agent(self.settings, self._population, self.observation_space, self.action_space)
         require_room(agent.memory_needs)  # before anything is allocated
         self._spaces_only = isinstance(env, SpacesOnly)
         replay = replay_for(self.settings, environments, self.settings.n_steps if self._spaces_only else None)
         self._trainer = Trainer(agent, environments, replay, self.settings.sample_size, self.seed, chosen.traits)
         self._predict_rng = np.random.default_rng(self.seed)
-
-    def _choose_threads(self, given: int | Literal["auto"] | Resumed | None) -> tuple[int | None, int]:
-        """Set XLA's threads before JAX starts; returns the number if the user gave one, and the number of lanes."""
-        self._threads_imposed = chosen_outside()
-        if isinstance(given, Resumed):
-            if isinstance(given.before, Threads):
-                return None, self._lanes_as_recorded(given.before)
-            given = self._number_or_warning(given.before)
-        if given is None or (given == "auto" and self._threads_imposed):
-            return None, 1
-        if given == "auto":
-            large = worth_sharing(self._population, self.settings, self.observation_space.shape or ())
-            return None, try_threads(self._divided(available_cores() if large else 1), replace=False)
-        number = checked_threads(given)
-        threads = self._divided(number)
-        use_threads(threads.xla)
-        return number, threads.lanes
-
-    def _divided(self, number: int) -> Threads:
-        """How this number of threads is used: in lanes if XLA has or can have the threads that these need."""
-        shape = self.observation_space.shape or ()
-        threads = threads_for(self._traits, self._population, self.settings, shape, number)
-        return Threads(number) if jax_has_started() and thread_count() != threads.xla else threads
-
-    def _lanes_as_recorded(self, threads: Threads) -> int:
-        """The lanes of a checkpoint, if this run can have them; a damaged one may record any number."""
-        if not can_have(self._traits, self._population, self.settings, threads.lanes):
-            threads = Threads(threads.xla)
-        return try_threads(threads, replace=True)
-
-    def _number_or_warning(self, number: int) -> int | Literal["auto"]:
-        """The number of a configuration, or a warning if JAX has started with another one."""
-        if not jax_has_started() or thread_count() == self._divided(number).xla:
-            return number
-        warnings.warn(
-            f"the run cannot have the threads={number} of its configuration, because JAX was already in use with "
-            f"{thread_count()}",
-            RuntimeWarning,
-            stacklevel=2,
-        )
-        return "auto"
 
     @classmethod
     def from_config(
@@ -307,7 +256,9 @@ class Model(TrainedPolicy):
             before = recorded_threads(CheckpointStore(RunDirectory.open(path).checkpoint)) or given.threads
             used = threads if before is None else Resumed(before)
         model = Model.from_config(given, env, used)
-        model._threads = given.threads  # so that it saves what an uninterrupted run saves
+        model._threads = model._threads._replace(
+            given=given.threads
+        )  # so that it saves what an uninterrupted run saves
         config = dataclasses.replace(given, **model._population._asdict())
         session = RunSession.open(path, config, model._trainer, Output(progress_bar, console), extends, standing)
         callbacks = model._callbacks(callback, config, path)
@@ -342,11 +293,12 @@ class Model(TrainedPolicy):
             )
         shape = self.observation_space.shape
         threads = self._trainer.threads
-        if self._threads is not None and threads.lanes > 1 and threads.number < self._threads:
+        given = self._threads.given
+        if given is not None and threads.lanes > 1 and threads.number < given:
             limit = limit_of_lanes(self._traits, self._population, self.settings)
-            notes.append(f"Updates use {threads.number} of {self._threads} threads: {limit}.")
+            notes.append(f"Updates use {threads.number} of {given} threads: {limit}.")
         # A number from outside, as a study gives its processes, is no choice of this run's.
-        cores = threads.number if self._threads_imposed else available_cores()
+        cores = threads.number if self._threads.imposed else available_cores()
         hint = speed_hint(self._population, self.settings, shape, threads=threads.number, cores=cores)
         return (*notes, *([] if hint is None else [hint]))
 

@@ -16,6 +16,7 @@ from adaqn.envs.values import Unusable, array_of, observation_of, require_finite
 from adaqn.errors import UserError
 from adaqn.files import writing
 from adaqn.model_access import EnvironmentAndReplay, zip_path
+from adaqn.model_threads import ThreadChoice
 from adaqn.runs.config import RunConfig
 from adaqn.runs.export import PolicyFormat, policy_path, require_policy, write_policy
 from adaqn.runs.gym_spaces import describe_spaces
@@ -32,7 +33,7 @@ class TrainedPolicy(EnvironmentAndReplay):
     observation_space: gymnasium.spaces.Box
     action_space: gymnasium.spaces.Discrete | gymnasium.spaces.Box
     _base: str | None
-    _threads: int | None  # given by the user
+    _threads: ThreadChoice
     _population: Population
     _predict_rng: np.random.Generator
 
@@ -145,7 +146,7 @@ class TrainedPolicy(EnvironmentAndReplay):
             steps=steps,
             seed=self.seed,
             n_envs=self._n_envs,
-            threads=self._threads,
+            threads=self._threads.given,
             **self._population._asdict(),
             settings=self.settings,
             **watching,
