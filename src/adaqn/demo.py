@@ -7,16 +7,18 @@ from pathlib import Path
 
 from adaqn.cli import main as adaqn
 
-STEPS = 100_000
+STEPS = 200_000
+EVERY = 10_000  # steps between evaluations, the best of which gives the policy that is evaluated in the end
 EPISODES = 20
 
 
 def main() -> int:
     """Run the commands that a user would type, in the next free directory."""
     run_dir = next(path for n in range(1, sys.maxsize) if not (path := Path("runs") / f"demo-{n}").exists())
+    train = ["train", "--config", "lunar-lander", "--steps", str(STEPS), "--eval-interval", str(EVERY)]
     commands = (
-        ["train", "--config", "lunar-lander", "--steps", str(STEPS), "--run-dir", str(run_dir)],
-        ["evaluate", str(run_dir), "--episodes", str(EPISODES)],
+        [*train, "--run-dir", str(run_dir)],
+        ["evaluate", str(run_dir), "--best", "--episodes", str(EPISODES)],
         ["picture", str(run_dir)],
     )
     for command in commands:
