@@ -1,82 +1,27 @@
-"""The hyperparameters of one critic (ζ in the paper), and grids of them."""
+"""The hyperparameters of one critic (ζ in the paper), and the part of them that shapes its compiled program."""
 
 from __future__ import annotations
 
 import dataclasses
-import itertools
-import math
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 from adaqn.checks import count, number
 from adaqn.errors import UserError, nearest, unknown_name
 from adaqn.files import Json
-from adaqn.limits import MEMBERS
+from adaqn.hyperparameters.names import (
+    ACTIVATIONS,
+    BLOCKS,
+    HEADS,
+    LOSSES,
+    NORMALIZATIONS,
+    OPTIMIZERS,
+    PADDINGS,
+    PaddingName,
+)
 
-ActivationName = Literal[
-    "celu",
-    "elu",
-    "gelu",
-    "hard_sigmoid",
-    "hard_silu",
-    "hard_tanh",
-    "leaky_relu",
-    "log_sigmoid",
-    "log_softmax",
-    "relu",
-    "selu",
-    "sigmoid",
-    "silu",
-    "soft_sign",
-    "softmax",
-    "softplus",
-    "standardize",
-    "tanh",
-]
-OptimizerName = Literal[
-    "adabelief",
-    "adadelta",
-    "adafactor",
-    "adagrad",
-    "adam",
-    "adamax",
-    "adamaxw",
-    "adamw",
-    "amsgrad",
-    "fromage",
-    "lamb",
-    "lars",
-    "lion",
-    "nadam",
-    "nadamw",
-    "noisy_sgd",
-    "novograd",
-    "optimistic_gradient_descent",
-    "radam",
-    "rmsprop",
-    "rprop",
-    "sgd",
-    "sm3",
-    "yogi",
-]
-LossName = Literal["huber", "l1", "l2", "log_cosh"]
-PaddingName = Literal["same", "valid"]
-NormalizationName = Literal["none", "layer"]
-BlockName = Literal["plain", "residual"]
-HeadName = Literal["scalar", "categorical"]
-
-ACTIVATIONS: tuple[str, ...] = get_args(ActivationName)
-OPTIMIZERS: tuple[str, ...] = get_args(OptimizerName)
-LOSSES: tuple[str, ...] = get_args(LossName)
-PADDINGS: tuple[str, ...] = get_args(PaddingName)
-# The optimizers with the option `weight_decay`.
-WITH_WEIGHT_DECAY = ("adadelta", "adamaxw", "adamw", "lamb", "lars", "lion", "nadamw", "novograd")
 LEAST_GRAD_NORM = 1e-12
-NORMALIZATIONS: tuple[str, ...] = get_args(NormalizationName)
-BLOCKS: tuple[str, ...] = get_args(BlockName)
-HEADS: tuple[str, ...] = get_args(HeadName)
 BINS = 51  # of a categorical head by default
 LEAST_RANGE, MOST_VALUE = 1e-12, 1e15  # of the values of a categorical head
 # Width of a bin relative to the largest value: below, single precision cannot tell neighbouring bins apart.
@@ -261,109 +206,10 @@ class Hyperparameters:
         return cls(**values)
 
 
-def grid(base: Hyperparameters | None = None, /, **values: Iterable[Any]) -> tuple[Hyperparameters, ...]:
-    """The Cartesian product of values of some hyperparameters; the last one varies fastest.
-
-    `grid(hidden=[(25, 25), (50, 50)], learning_rate=[3e-4, 1e-3])` returns four members. An option of the optimizer
-    is written `optimizer.eps`: `grid(**{"optimizer.eps": [1.5e-8, 1.5e-4]})`. `base` provides the other fields. All
-    members of a grid must be different; a list of members may repeat them.
-    """
-    base = base or Hyperparameters()
-    names = [field.name for field in dataclasses.fields(Hyperparameters)]
-    columns: list[tuple[str, list[Any]]] = []
-    for name, column in values.items():
-        if name not in names and not name.startswith("optimizer."):
-            raise unknown_name("hyperparameter", name, [*names, "optimizer.eps"])
-        if isinstance(column, str) or not isinstance(column, Iterable):
-            raise UserError(f"grid needs a list of values for {name}, but got {column!r}")
-        column = list(column)
-        if not column:
-            raise UserError(f"grid needs at least one value for {name}, but got an empty list")
-        columns.append((name, column))
-    by_name = [name for name, _ in columns if name.startswith("optimizer.")]
-    if by_name and "optimizer_options" in values:
-        raise UserError(f"grid takes either optimizer_options or single options, but got both ({by_name[0]})")
-    _require_count("this grid makes", math.prod(len(column) for _, column in columns))
-    members: dict[Hyperparameters, int] = {}  # with their indices
-    for row in itertools.product(*(column for _, column in columns)):
-        changes: dict[str, Any] = {}
-        options = dict(base.optimizer_options)
-        for (name, _), value in zip(columns, row, strict=True):
-            if name.startswith("optimizer."):
-                options[name.removeprefix("optimizer.")] = value
-            else:
-                changes[name] = value
-        changes.setdefault("optimizer_options", options)
-        member = base.replace(**changes)
-        if member in members:
-            raise _repeated(columns, members[member], len(members))
-        members[member] = len(members)
-    return tuple(members)
-
-
-def members_from(values: Sequence[Any]) -> tuple[Hyperparameters, ...]:
-    """Convert a non-empty list of Hyperparameters or mappings to the members of an ensemble."""
-    if isinstance(values, (str, Mapping, Hyperparameters)) or not isinstance(values, Iterable):
-        raise UserError(f"members must be a list of Hyperparameters, but got {values!r}")
-    members = tuple(v if isinstance(v, Hyperparameters) else Hyperparameters.from_dict(v) for v in values)
-    if not members:
-        raise UserError("members is empty, but an ensemble needs at least one member")
-    _require_count("members has", len(members))
-    return members
-
-
-def layers_from_text(text: str) -> tuple[int, ...]:
-    """Parse hidden layers written as 256x256, or linear for none."""
-    try:
-        return tuple(int(width) for width in text.split("x")) if text != "linear" else ()
-    except ValueError:
-        raise UserError(f"hidden layers must be widths joined by x, such as 25x25, but got {text!r}") from None
-
-
-def convolutions_from_text(text: str) -> tuple[Convolution, ...]:
-    """Parse convolutions written as 32k8s4+64k4s2 (channels, kernel, stride), or none."""
-    layers = [re.fullmatch(r"(\d+)k(\d+)s(\d+)", word) for word in text.split("+")] if text != "none" else []
-    if not all(layers):
-        raise UserError(
-            "convolutions must be channels, k and kernel, s and stride, joined by +, such as "
-            f"32k8s4+64k4s2+64k3s1, or none, but got {text!r}"
-        )
-    return tuple(Convolution(*map(int, layer.groups())) for layer in layers if layer)
-
-
-def range_from_text(text: str) -> tuple[float, float]:
-    """Parse a range of values written as -100:100."""
-    low, colon, high = text.partition(":")
-    if not colon:
-        raise UserError(f"value_range must be two numbers joined by a colon, such as -100:100, but got {text!r}")
-    return number("value_range", low), number("value_range", high)
-
-
-def _require_count(what: str, members: int) -> None:
-    if members > MEMBERS:
-        raise UserError(f"{what} {members} members, but there can be at most {MEMBERS}")
-
-
-# A user who lists a layer twice may mean one network with two layers.
-_OF_SEVERAL_LAYERS = {
-    "hidden": "64x64 on the command line, (64, 64) in Python",
-    "convolutions": "64k3s1+64k3s1 on the command line, (Convolution(64, 3, 1), Convolution(64, 3, 1)) in Python",
-}
-
-
-def _repeated(columns: Sequence[tuple[str, list[Any]]], first: int, second: int) -> UserError:
-    """The error for two equal members of a grid."""
-    hint = ""
-    for name, column in columns:
-        if name not in _OF_SEVERAL_LAYERS:
-            continue
-        networks = [getattr(Hyperparameters(**{name: value}), name) for value in column]
-        if len(set(networks)) < len(networks):
-            hint = f"; one network with several layers is written {_OF_SEVERAL_LAYERS[name]}"
-    return UserError(
-        f"members {first} and {second} of this grid are equal, but a grid must list every value once (a list, "
-        f"members=[...], may repeat members on purpose){hint}"
-    )
+def unknown_option(optimizer: str, name: str, allowed: Sequence[str]) -> UserError:
+    """The error for an option that an optimizer does not have."""
+    have = ", ".join(sorted(allowed)) or "none"
+    return UserError(f"optimizer {optimizer!r} has no option {name!r}{nearest(name, allowed)} (it has: {have})")
 
 
 def _require_name(kind: str, given: object, allowed: Sequence[str]) -> None:
@@ -415,9 +261,3 @@ def _options(options: object) -> tuple[tuple[str, float], ...]:
         raise UserError(f"optimizer_options must map names to numbers, but got {options!r}") from None
     numbers = ((str(name), number(f"optimizer option {name}", pairs[name], low=0.0)) for name in pairs)
     return tuple(sorted(numbers))
-
-
-def unknown_option(optimizer: str, name: str, allowed: Sequence[str]) -> UserError:
-    """The error for an option that an optimizer does not have."""
-    have = ", ".join(sorted(allowed)) or "none"
-    return UserError(f"optimizer {optimizer!r} has no option {name!r}{nearest(name, allowed)} (it has: {have})")
