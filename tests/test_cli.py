@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from adaqn import commands
 from adaqn.cli import main
 
 TRAIN = ["train", "--env", "CartPole-v1", "--steps", "300", "--learning-starts", "50", "--quiet"]
@@ -82,6 +83,31 @@ def test_another_algorithm_over_a_complete_file_is_that_algorithm(tmp_path: Path
         assert main(arguments) == 0
         changed = run_config(other)
         assert changed["algo"] == algo and changed["settings"] == values["settings"] | {"selection": selection}
+
+
+@pytest.mark.parametrize(
+    ("preset", "algo", "flags", "note"),
+    [
+        ("lunar-lander-infinite", "dqn", {}, "lunar-lander-infinite has a space, which dqn does not use."),
+        ("lunar-lander", "random-search", {}, "lunar-lander has members, which random-search does not use."),
+        ("lunar-lander-infinite", "searl", {}, None),
+        ("lunar-lander", "randdqn", {"grid": ["hidden=8,12"]}, None),
+        (None, "dqn", {}, None),
+    ],
+)
+def test_what_another_algorithm_cannot_use_of_a_preset_is_said(
+    preset: str | None, algo: str, flags: dict[str, object], note: str | None
+) -> None:
+    values = commands.with_flags(commands.base_values(preset, algo, None), flags)
+    assert commands.left_out(preset, values) == note
+
+
+def test_the_note_is_printed_before_the_run_unless_it_is_quiet(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["train", "--config", "lunar-lander-infinite", "--algo", "dqn", "--steps", "1010"]
+    assert main(arguments) == 0
+    assert capsys.readouterr().out.startswith("lunar-lander-infinite has a space, which dqn does not use.\n")
+    assert main([*arguments, "--quiet"]) == 0
+    assert "which dqn does not use" not in capsys.readouterr().out
 
 
 def test_preset_is_found_by_name(tmp_path: Path) -> None:

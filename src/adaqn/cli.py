@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, NoReturn
 from adaqn import flags
 from adaqn.errors import UserError, nearest
 from adaqn.flags import Flag, Group
-from adaqn.printing import complain, occupy_closed_streams, settle_output
+from adaqn.printing import complain, occupy_closed_streams, say, settle_output
 from adaqn.threads import use_one_thread
 
 
@@ -121,9 +121,11 @@ def _train(given: argparse.Namespace) -> int:
 
     entries = vars(given)
     base, run_dir, force, quiet = (entries.pop(name) for name in ("base_values", "run_dir", "force", "quiet"))
-    source = entries.pop("config", "the command line")
+    config = entries.pop("config", None)
     values = commands.with_flags(base, entries)
-    return commands.train(values, source, run_dir=run_dir, force=force, quiet=quiet)
+    if not quiet and (note := commands.left_out(config, values)) is not None:
+        say(note)
+    return commands.train(values, config or "the command line", run_dir=run_dir, force=force, quiet=quiet)
 
 
 def _resume(given: argparse.Namespace) -> int:

@@ -40,6 +40,17 @@ def base_values(config: str | None, algo: str | None, base: str | None) -> dict[
     return values
 
 
+def left_out(config: str | None, values: Mapping[str, Any]) -> str | None:
+    """A sentence about what the file says of members and the algorithm of the command line cannot use."""
+    of_file = {} if config is None else read_config(config)
+    lost = None
+    if of_file.get("space") and not values.get("space"):
+        lost = "a space"
+    elif (of_file.get("members") or of_file.get("grid")) and not values.keys() & {"members", "grid", "schedule"}:
+        lost = "members"
+    return None if lost is None else f"{config} has {lost}, which {values['algo']} does not use."
+
+
 def with_flags(base: Mapping[str, Any], flags: Mapping[str, Any]) -> dict[str, Any]:
     """The values of the file, overridden by the flags."""
     values = dict(base)
