@@ -143,6 +143,20 @@ def test_members_that_a_space_gives_are_those_of_the_seed(directory: StudyDirect
         directory.check(study)
 
 
+def test_a_single_set_that_sac_trains_twice_is_the_run_of_the_study(directory: StudyDirectory) -> None:
+    config = {"env": "Pendulum-v1", "steps": 2000, "algo": "adasac", "grid": {"learning_rate": [1e-3, 1e-4]}}
+    study = tiny(config=config, arms={"sac": {"algo": "sac", "member": "each"}})
+    key = RunKey("sac-lr-1e-3", "Pendulum-v1", 0)
+    path = finish(directory, study, key)
+    values = yaml.safe_load((path / "config.yaml").read_text())
+    assert len(study.arms[key.arm]["members"]) == 1 and len(values["members"]) == 2
+    directory.check(study)
+    values["members"] = [{**member, "learning_rate": 3e-3} for member in values["members"]]
+    (path / "config.yaml").write_text(yaml.safe_dump(values))
+    with pytest.raises(UserError, match=r"members\[0\].learning_rate was 0.003 and is 0.001"):
+        directory.check(study)
+
+
 def trial(units: int, fidelity: int, fitness: float | None) -> str:
     member = Hyperparameters(hidden=(units,)).to_dict()
     return json.dumps({"hyperparameters": member, "fidelity": fidelity, "fitness": fitness}) + "\n"

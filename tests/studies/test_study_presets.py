@@ -73,8 +73,9 @@ def test_lunar_lander_has_its_ablations() -> None:
     assert {config(read_study("lunar-lander", "paper"), arm).steps for arm in study.arms} == {500_000}
 
 
-def test_the_committed_runs_of_lunar_lander_are_done_runs_of_the_study() -> None:
-    study, directory = read_study("lunar-lander", "laptop"), StudyDirectory(RESULTS / "lunar-lander")
+@pytest.mark.parametrize("name", sorted(file.parent.name for file in RESULTS.glob("*/study.yaml")))
+def test_the_committed_runs_are_done_runs_of_their_study(name: str) -> None:
+    study, directory = read_study(name, "laptop"), StudyDirectory(RESULTS / name)
     directory.check(study)
     committed = {file.parent.relative_to(directory.path) for file in directory.path.glob("*/*/*/summary.json")}
     assert len(committed) >= 10
@@ -112,7 +113,7 @@ def test_mujoco_has_every_set_alone() -> None:
     assert len(set(alone)) == 16
     assert {config(study, arm).algo for arm in singles} == {"sac"}
     laptop = read_study("mujoco-learning-rates", "laptop")
-    assert (list(laptop.environments), laptop.seeds) == (["Hopper-v5"], (0, 1, 2))
+    assert (list(laptop.environments), laptop.seeds) == (["Hopper-v5"], (0, 1, 2, 3, 4))
     assert list(laptop.arms) == ["adasac", "randsac", "sac-lr-1e-4", "sac-lr-5e-4", "sac-lr-1e-3"]
     assert {config(laptop, arm).steps for arm in laptop.arms} == {100_000}
 
@@ -141,6 +142,7 @@ def test_lunar_lander_in_the_infinite_space_compares_generations() -> None:
         "tournament": ("tournament", False, 10_000),
         "truncation": ("truncation", False, 10_000),
         "tournament-reset": ("tournament", True, 10_000),
+        "truncation-reset": ("truncation", True, 10_000),
         "tournament-large-buffer": ("tournament", False, 100_000),
     }
     assert "tournament-large-buffer" not in read_study("lunar-lander-infinite", "paper").arms
@@ -151,4 +153,4 @@ def test_minatar_compares_four_methods_at_equal_samples() -> None:
     assert list(study.arms) == ["adadqn", "searl", "random-search", "dehb"]
     assert {config(study, arm).steps for arm in study.arms} == {200_000}
     assert {config(study, arm).settings.target_update_interval for arm in study.arms} == {1_000}
-    assert len(study.seeds) == 3 and list(study.environments) == ["MinAtar-Breakout"]
+    assert len(study.seeds) == 5 and list(study.environments) == ["MinAtar-Breakout"]

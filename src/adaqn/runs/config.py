@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -88,16 +88,22 @@ class RunConfig:
 
         If the shape of observations is needed and not given, an environment is made to find it.
         """
-        config = cls.as_given(values, source)
+        shape = None if observation_shape is None else lambda: observation_shape
+        return cls.as_given(values, source).resolved(shape)
 
-        def shape() -> tuple[int, ...]:
-            if observation_shape is not None:
-                return observation_shape
-            return () if config.env is None else config.environment().observation_shape()
+    def resolved(self, observation_shape: Callable[[], tuple[int, ...]] | None = None) -> RunConfig:
+        """The configuration with the members that a run has: as given, a single one doubled for SAC, or the defaults.
 
-        given = Population(config.members, config.space, config.schedule)
-        population = config.algorithm.population(given, config.settings, config.seed, shape)
-        return dataclasses.replace(config, **population._asdict())
+        The shape of observations is asked for only if the members depend on it; without it, an environment is made.
+        """
+
+        def from_environment() -> tuple[int, ...]:
+            return () if self.env is None else self.environment().observation_shape()
+
+        given = Population(self.members, self.space, self.schedule)
+        shape = observation_shape or from_environment
+        population = self.algorithm.population(given, self.settings, self.seed, shape)
+        return dataclasses.replace(self, **population._asdict())
 
     @classmethod
     def as_given(cls, values: Mapping[str, Any], source: str = "the configuration") -> RunConfig:

@@ -89,8 +89,8 @@ class StudyDirectory:
         file = self._run_directory(key).config
         recorded = RunConfig.as_given(read_config(file), str(file))
         wanted = self.config(study, key)
-        if recorded.members and not wanted.members:  # they follow from the seed and the environment
-            wanted = RunConfig.from_dict(study.values(key), str(key), None if shape is None else shape())
+        if recorded.members != wanted.members:  # a run records all that follow from algorithm, seed and environment
+            wanted = wanted.resolved(shape)
         changed = config_differences(recorded, wanted)
         if changed:
             raise UserError(
