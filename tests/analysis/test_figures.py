@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import matplotlib
@@ -24,7 +27,7 @@ from adaqn.analysis.study import read_results
 from adaqn.analysis.style import RC
 from adaqn.cli import main
 from adaqn.errors import UserError
-from adaqn.hyperparameters import grid
+from adaqn.hyperparameters import Hyperparameters, grid
 from tests.analysis.study_files import THREE, rising, write_run, write_study
 
 SIXTEEN = grid(
@@ -217,6 +220,43 @@ def test_a_learned_discount_is_that_of_the_progress_and_its_run_is_no_candidate_
     np.testing.assert_allclose(discount_curve(arms["metagradient"].runs[0], 100, 2), [0.6, 0.9])
     assert [arm.name for arm in found.grid] == ["dqn"]
     assert arms["metagradient"].label == "Meta-gradient DQN" and found.main is arms["adadqn"]
+
+
+@pytest.mark.parametrize("rates", [(4e-5, 4e-4), (3e-4, 3.6e-4), (1e-5, 1e-2), (1e-3, 1.1e-3)])
+def test_learning_rates_have_a_few_labels_that_do_not_touch(rates: tuple[float, float], tmp_path: Path) -> None:
+    members = grid(learning_rate=list(rates))
+    path = write_run(tmp_path / "s", "adadqn", "CartPole-v1", 0, [0.0, 0.0], members=members, space="vectors")
+    write_generations(path, {0: members, 100: members})
+    with matplotlib.rc_context(RC):
+        figure = figure_types()["evolution"](page_of(tmp_path / "s"))
+        renderer = FigureCanvasAgg(figure).get_renderer()
+        figure.draw(renderer)
+    axes = next(axes for axes in figure.axes if axes.get_ylabel() == "learning rate")
+    labels = drawn_texts(figure, [text for text in axes.get_yticklabels() if text.get_text()])
+    boxes = sorted((text.get_window_extent(renderer) for text in labels), key=lambda box: box.y0)
+    assert 2 <= len(boxes) <= 5
+    assert all(below.y1 <= above.y0 for below, above in itertools.pairwise(boxes))
+
+
+def test_a_generation_at_the_end_of_the_run_has_no_row(tmp_path: Path) -> None:
+    path = write_run(tmp_path / "s", "adadqn", "CartPole-v1", 0, [0.0, 0.0], members=THREE[:2], space="vectors")
+    tanh, selu = (grid(hidden=[(8, 8), (16,)], activation=[name]) for name in ("tanh", "selu"))
+    write_generations(path, {0: THREE[:2], 100: tanh, 200: selu})
+    with matplotlib.rc_context(RC):
+        figure = figure_types()["evolution"](page_of(tmp_path / "s"))
+    axes = next(axes for axes in figure.axes if axes.get_ylabel() == "activation")
+    assert [text.get_text() for text in axes.get_yticklabels()] == ["relu", "tanh"]
+    # Targets at steps 50, 100 and 150: the one at the end of the run affects nothing.
+    assert [line.get_xdata().tolist() for line in axes.lines] == [[50, 100, 150]]
+    assert axes.lines[0].get_ydata().tolist() == [0.0, 1.0, 1.0]
+
+
+def write_generations(run: Path, generations: dict[int, Sequence[Hyperparameters]]) -> None:
+    lines = [
+        {"step": step, "generation": index, "members": [member.to_dict() | {"parent": None} for member in members]}
+        for index, (step, members) in enumerate(generations.items())
+    ]
+    (run / "members.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 
 def test_a_radar_has_an_axis_for_each_combination_of_settings(pages: dict[str, Page]) -> None:

@@ -24,6 +24,22 @@ def test_arms_come_from_directories_with_the_adaptive_one_first(tmp_path: Path) 
     assert study.epoch == 50 and study.common_epochs == 20
 
 
+@pytest.mark.parametrize(
+    ("name", "label"),
+    [
+        ("sac-lr-1e-4", "SAC lr 1e-4"),
+        ("sac-tanh-lr-1.5e-6", "SAC tanh lr 1.5e-6"),
+        ("dqn-discount-0.985", "DQN discount 0.985"),
+        ("adadqn-true-2", "AdaDQN true 2"),
+        ("dqn-32e-large", "DQN 32e large"),
+        ("no-exploration", "no-exploration"),
+    ],
+)
+def test_hyphens_between_words_are_spaces_but_not_those_of_exponents(tmp_path: Path, name: str, label: str) -> None:
+    write_run(tmp_path / "s", name, "CartPole-v1", 0, [0.0])
+    assert read_results(tmp_path / "s").arms[0].label == label
+
+
 def test_a_definition_gives_order_choices_and_tuning_seeds(tmp_path: Path) -> None:
     root = write_study(tmp_path / "s", seeds=(0, 1))
     for member in THREE:

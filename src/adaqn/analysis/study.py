@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -28,6 +29,7 @@ _NAMES = {
     "dqn": "DQN", "metagradient": "Meta-gradient DQN", "randdqn": "RandDQN", "random-search": "Random search",
     "randsac": "RandSAC", "randtd3": "RandTD3", "sac": "SAC", "searl": "SEARL", "td3": "TD3",
 }  # fmt: skip
+_BETWEEN_WORDS = re.compile(r"(?<!\de)-|-(?!\d)")  # every hyphen but the sign of an exponent
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +44,7 @@ class Arm:
 
     @property
     def label(self) -> str:
-        """How figures call it: `dqn-25x25` is DQN 25x25."""
+        """How figures call it: `dqn-25x25` is DQN 25x25, `sac-lr-1e-4` is SAC lr 1e-4."""
         known = [name for name in _NAMES if self.name == name or self.name.startswith(f"{name}-")]
         if not known:
             return self.name
@@ -50,7 +52,7 @@ class Arm:
         rest = self.name[len(name) :].strip("-")
         if (name, rest) == ("adadqn", "greedy-behaviour"):
             return "AdaDQN, ε_b = 0"  # as the paper calls it
-        return f"{_NAMES[name]} {rest.replace('-', ' ')}".strip()
+        return f"{_NAMES[name]} {_BETWEEN_WORDS.sub(' ', rest)}".strip()
 
     @property
     def settings(self) -> Json:

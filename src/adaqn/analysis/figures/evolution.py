@@ -11,14 +11,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from adaqn.analysis.epochs import returns_per_epoch
 from adaqn.analysis.loading import StudyRun
 from adaqn.analysis.page import NotDrawn, Page
 from adaqn.analysis.style import OKABE_ITO, legend_below, new_figure, short_step_axis
 from adaqn.hyperparameters import Hyperparameters
-from adaqn.runs.labels import layers_kind_label, loss_label
+from adaqn.runs.labels import layers_kind_label, loss_label, number_label
 from adaqn.runs.reading import member_of
 
 _TARGET, _RISING = OKABE_ITO[4], OKABE_ITO[1]
@@ -63,7 +63,7 @@ def draw(page: Page) -> Figure:
         _draw_numbers(axes, run, history, number)
         axes.set_ylabel(name)
         if name == "learning rate":
-            axes.set_yscale("log")
+            _rate_axis(axes)
         else:
             axes.yaxis.set_major_locator(MaxNLocator(nbins=4, integer=True))
     for axes, (name, word) in zip(panels[1 + len(numbers) :], words.items(), strict=True):
@@ -89,8 +89,9 @@ def draw(page: Page) -> Figure:
 
 
 def _history(run: StudyRun) -> list[tuple[int, list[Hyperparameters]]]:
-    """The members from each generation on."""
-    return [(line["step"], [member_of(values) for values in line["members"]]) for line in run.data.members]
+    """The members from each generation on; one at the end of the run has no time to show."""
+    lines = [line for line in run.data.members if line["step"] < run.steps]
+    return [(line["step"], [member_of(values) for values in line["members"]]) for line in lines]
 
 
 def _draw_numbers(axes: Axes, run: StudyRun, history: list[Any], number: Callable[[Hyperparameters], float]) -> None:
@@ -99,11 +100,25 @@ def _draw_numbers(axes: Axes, run: StudyRun, history: list[Any], number: Callabl
     ends = [*starts[1:], run.steps]
     for (first, members), last in zip(history, ends, strict=True):
         axes.hlines([number(member) for member in members], first, last, color="0.6", linewidth=2.0)
-    selection = run.data.selection
+    steps, targets = run.data.selection.step, run.data.selection.target
+    steps, targets = steps[steps < run.steps], targets[steps < run.steps]
     # A target update at the step of a generation chose among the members that came out of it.
-    place = np.searchsorted(starts, selection.step, side="right") - 1
-    chosen = [number(history[at][1][target]) for at, target in zip(place, selection.target, strict=True)]
-    axes.plot(selection.step, chosen, ".", color=_TARGET, markersize=2.5)
+    place = np.searchsorted(starts, steps, side="right") - 1
+    chosen = [number(history[at][1][target]) for at, target in zip(place, targets, strict=True)]
+    axes.plot(steps, chosen, ".", color=_TARGET, markersize=2.5)
+
+
+def _rate_axis(axes: Axes) -> None:
+    """Learning rates on a logarithmic axis, with a few labels that a panel of this height has room for."""
+    axes.set_yscale("log")
+    low, high = axes.get_ylim()
+    decades = math.log10(high / low)
+    if decades < 0.5:  # a narrow range may have no power of ten and no half of one
+        axes.yaxis.set_major_locator(MaxNLocator(nbins=3))
+    else:
+        axes.yaxis.set_major_locator(LogLocator(subs=(1.0,) if decades > 1.5 else (1.0, 2.0, 5.0), numticks=5))
+    axes.yaxis.set_minor_locator(NullLocator())
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda rate, _: number_label(rate)))
 
 
 def _returns(run: StudyRun, epoch: int) -> tuple[Any, Any]:
