@@ -22,6 +22,7 @@ from benchmarks.duels import DUELS, Duel
 from benchmarks.learning_curve import Curve, Episode, EpisodeLog, read_curve, write_curve
 from benchmarks.stopwatch import Moment, Stopwatch, Turns
 from benchmarks.tasks import TASKS, Task
+from benchmarks.xla_flops import counted_by_xla
 
 
 def curve(*episodes: tuple[int, float]) -> Curve:
@@ -208,6 +209,22 @@ def test_flops_of_updates_worked_out_by_hand() -> None:
     assert flops.metagradient_update(large, batch=2) == 2 * (2 * 40 + 2 * 100 + 60)
     # Target: actor 8 and a pair 50. Critics 120. Actor 16, and a pair forward and backward 100.
     assert flops.sac_update([small, large], actor, batch=3) == 3 * (8 + 50 + 120 + 16 + 100)
+
+
+@pytest.mark.thorough
+def test_counted_flops_are_those_that_xla_finds_in_the_update() -> None:
+    from adaqn import DQN, SAC
+
+    # XLA also counts elementwise work: with wide layers and large batches, that is a few percent.
+    wide, batch = (131, 137), 512
+    with counted_by_xla() as found:
+        DQN("CartPole-v1", members=grid(hidden=[wide]), batch_size=batch, learning_starts=20, threads=1).learn(30)
+    assert 1.0 <= max(found) / flops.dqn_update([flops.perceptron(4, wide, 2)], batch) < 1.05
+    with counted_by_xla() as found:
+        SAC("Pendulum-v1", members=grid(hidden=[wide]), actor_hidden="139x149", batch_size=batch, learning_starts=20,
+            threads=1).learn(30)  # fmt: skip
+    critic, actor = flops.perceptron(4, wide, 1), flops.perceptron(3, (139, 149), 2)
+    assert 1.0 <= max(found) / flops.sac_update([critic, critic], actor, batch) < 1.05
 
 
 def test_latency_separates_cold_from_warm() -> None:
