@@ -22,13 +22,14 @@ CAPTIONS = {
     "search": "The adaptive method beside grid and random search, with the steps of all their runs counted.",
     "selection": "Which member was target and which acted.",
     "evolution": "Hyperparameters of one run: those of all members, and those of the target.",
+    "radar": "The last epoch, by the settings in which the arms of a method differ.",
     "discount": "The discount of the target over time.",
     "environments": "Every environment.",
     "ranking": "AUC of the IQM.",
     "intervals": "The last epoch.",
     "profiles": "Share of runs above each return in the last epoch.",
-    "training_time": "The same over wall-clock time, as the runs recorded it. They shared their machine with other "
-    "work and were suspended now and then, so this does not say how fast the methods are: `benchmarks/results` does.",
+    "training_time": "The same over wall-clock time, the median of what the runs recorded. They shared their machine "
+    "with other work, so this says only roughly how fast the methods are; `docs/benchmarks.md` says it better.",
 }
 
 

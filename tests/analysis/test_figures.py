@@ -60,6 +60,14 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Page]:
                     settings=settings, space="vectors", evaluations=rounds,
                 )  # fmt: skip
         write_run(infinite, "dehb", "CartPole-v1", seed, rising(99.0, seed), algo="dehb", space="vectors")
+    generations = {"tournament": {}, "truncation": {"exploit": "truncation"}, "reset": {"reset_weights": True}}
+    for name, changes in generations.items():
+        settings = {"exploit": "tournament", "reset_weights": False, "buffer_size": 10_000} | changes
+        for environment in ("CartPole-v1", "Acrobot-v1"):
+            write_run(
+                root / "generations", name, environment, 0, rising(100.0, 0), settings=settings, space="vectors",
+                generations=2,
+            )  # fmt: skip
     many = root / "many"
     for environment in ENVIRONMENTS:
         write_run(many, "adadqn", environment, 0, rising(200.0, 0), members=SIXTEEN)
@@ -70,7 +78,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Page]:
         write_run(root / "discount", "adadqn", "CartPole-v1", seed, rising(100.0, seed), members=members)
     write_study(root / "finite")
     write_study(root / "two", ("CartPole-v1", "Acrobot-v1"))
-    return {name: page_of(root / name) for name in ("finite", "two", "many", "infinite", "discount")}
+    return {name: page_of(root / name) for name in sorted(one.name for one in root.iterdir())}
 
 
 DRAWN = {
@@ -81,7 +89,7 @@ DRAWN = {
     "ranking": ("finite", "many"),
     "intervals": ("finite", "two", "infinite"),
     "profiles": ("finite", "infinite"),
-    "radar": ("infinite",),
+    "radar": ("infinite", "generations"),
     "evolution": ("infinite",),
     "discount": ("discount",),
     "training_time": ("finite", "infinite"),
@@ -266,14 +274,17 @@ def test_a_radar_has_an_axis_for_each_combination_of_settings(pages: dict[str, P
     with matplotlib.rc_context(RC):
         (axes,) = figure_types()["radar"](pages["infinite"]).axes
     assert len(axes.lines) == 3  # AdaDQN, SEARL-max and SEARL-min
+    assert axes.get_xticklabels()[0].get_text() == "T = 100\nM = 1,000"
 
 
-def test_training_time_is_the_mean_over_runs(tmp_path: Path) -> None:
-    write_run(tmp_path / "s", "adadqn", "CartPole-v1", 0, [0.0, 0.0], seconds=3600.0)
-    write_run(tmp_path / "s", "adadqn", "CartPole-v1", 1, [0.0, 0.0], seconds=7200.0)
-    arm = read_results(tmp_path / "s").arms[0]
-    hours = training_hours(arm, 100, 2)
-    assert hours is not None and hours.tolist() == [0.75, 1.5]
+def test_training_time_is_the_median_over_seeds_and_the_mean_over_environments(tmp_path: Path) -> None:
+    for seed, seconds in enumerate([3600.0, 7200.0, 1e6]):  # the last one was suspended
+        write_run(tmp_path / "s", "adadqn", "CartPole-v1", seed, [0.0, 0.0], seconds=seconds)
+    hours = training_hours(read_results(tmp_path / "s").arms[0], 100, 2)
+    assert hours is not None and hours.tolist() == [1.0, 2.0]
+    write_run(tmp_path / "s", "adadqn", "Acrobot-v1", 0, [0.0, 0.0], seconds=4 * 3600.0)
+    hours = training_hours(read_results(tmp_path / "s").arms[0], 100, 2)
+    assert hours is not None and hours.tolist() == [1.5, 3.0]
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from adaqn.analysis.style import legend_below, line, new_figure
 
 _SHORT = {"target_update_interval": "T", "generation_interval": "M"}  # as in the paper
 MOST_COLUMNS = 3
+LONGEST_BESIDE_OTHERS = 14  # characters of a label that panels in several columns have room for
 
 Setting = tuple[tuple[str, Any], ...]
 
@@ -32,9 +33,11 @@ def draw(page: Page) -> Figure:
     several = len(study.environments) > 1
     parts: list[tuple[str, StudyScores]] = [("all environments" if several else study.environments[0], page.scores)]
     parts += list(zip(study.environments, page.scores.panels, strict=True)) if several else []
-    columns = min(MOST_COLUMNS, len(parts))
+    names = [_named(setting) for setting in axes_names]
+    widest = max(len(text) for name in names for text in name.split("\n"))
+    columns = min(MOST_COLUMNS if widest <= LONGEST_BESIDE_OTHERS else 1, len(parts))
     rows = -(-len(parts) // columns)
-    figure = new_figure(2.3 * rows, 5.5 if columns > 1 else 3.6)
+    figure = new_figure(2.3 * rows, 5.5 if columns > 1 or widest > LONGEST_BESIDE_OTHERS else 3.6)
     handles: list[Any] = []
     labels: list[str] = []
     for index, (title, scores) in enumerate(parts):
@@ -54,7 +57,7 @@ def draw(page: Page) -> Figure:
         low, high = min(everything), max(everything)
         margin = 0.15 * max(high - low, 1e-9)
         axes.set_ylim(low - margin, high + margin)
-        axes.set_xticks(angles, labels=[_named(setting) for setting in axes_names])
+        axes.set_xticks(angles, labels=names)
         for angle, label in zip(angles, axes.get_xticklabels(), strict=True):  # beside the circle, not over it
             side = math.cos(angle)
             label.set_horizontalalignment("left" if side > 0.3 else "right" if side < -0.3 else "center")
@@ -113,4 +116,6 @@ def _named(setting: Setting) -> str:
 
 
 def _plain(value: Any) -> str:
-    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:,}" if isinstance(value, int) else str(value)

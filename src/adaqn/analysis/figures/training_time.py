@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+
 import numpy as np
 from matplotlib.figure import Figure
 
@@ -49,14 +51,20 @@ def draw(page: Page) -> Figure:
     handles, labels = curve_legend(page, [series for series, _ in shown])
     even = any(not (run.path / "progress.csv").is_file() for arm in study.arms for run in arm.runs)
     timing = " Without progress.csv, a run's time is taken to pass evenly." if even else ""
-    legend_below(figure, handles, labels, f"{INTERVAL}; {page.seeds}; mean time of the runs.{timing}")
+    legend_below(figure, handles, labels, f"{INTERVAL}; {page.seeds}; median time of the runs.{timing}")
     return figure
 
 
 def training_hours(arm: Arm, epoch: int, epochs: int) -> Floats | None:
-    """Mean over the runs of the hours that had passed at the end of each epoch; None if a run does not say. [epochs]"""
-    clocks = [run.clock for run in arm.runs]
-    if any(clock is None for clock in clocks):
-        return None
+    """Hours that had passed at the end of each epoch; None if a run does not say. [epochs]
+
+    That is the median over the seeds, since a machine that sleeps or is busy makes single runs long, and of several
+    environments the mean.
+    """
     ends = epoch * np.arange(1.0, epochs + 1)
-    return np.mean([np.interp(ends, *clock) for clock in clocks if clock is not None], axis=0) / 3600.0
+    hours: dict[str, list[Floats]] = defaultdict(list)
+    for run in arm.runs:
+        if run.clock is None:
+            return None
+        hours[run.environment].append(np.interp(ends, *run.clock) / 3600.0)
+    return np.mean([np.median(seeds, axis=0) for seeds in hours.values()], axis=0)
