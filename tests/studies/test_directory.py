@@ -157,6 +157,22 @@ def test_a_single_set_that_sac_trains_twice_is_the_run_of_the_study(directory: S
         directory.check(study)
 
 
+@pytest.mark.parametrize("algo", ["random-search", "dehb"])
+def test_a_search_of_the_default_space_is_the_run_of_the_study(directory: StudyDirectory, algo: str) -> None:
+    lengths = {"trial_steps": 200} if algo == "random-search" else {"min_trial_steps": 100, "max_trial_steps": 200}
+    search = {"algo": algo, "settings": {"learning_starts": 50, **lengths}}
+    study = tiny(config={"env": "CartPole-v1", "steps": 400}, arms={"search": search})
+    key = RunKey("search", "CartPole-v1", 0)
+    path = finish(directory, study, key)
+    values = yaml.safe_load((path / "config.yaml").read_text())
+    assert study.arms["search"]["space"] is None and values["space"]["hidden"]["neurons"] == [25, 200]
+    directory.check(study)
+    values["space"]["hidden"]["neurons"] = [25, 100]
+    (path / "config.yaml").write_text(yaml.safe_dump(values))
+    with pytest.raises(UserError, match=r"space.hidden.neurons was \[25, 100\] and is \[25, 200\]"):
+        directory.check(study)
+
+
 def trial(units: int, fidelity: int, fitness: float | None) -> str:
     member = Hyperparameters(hidden=(units,)).to_dict()
     return json.dumps({"hyperparameters": member, "fidelity": fidelity, "fitness": fitness}) + "\n"

@@ -89,7 +89,8 @@ class StudyDirectory:
         file = self._run_directory(key).config
         recorded = RunConfig.as_given(read_config(file), str(file))
         wanted = self.config(study, key)
-        if recorded.members != wanted.members:  # a run records all that follow from algorithm, seed and environment
+        # A run records the members, or the space of a search, that follow from algorithm, seed and environment.
+        if (recorded.members, recorded.space) != (wanted.members, wanted.space):
             wanted = wanted.resolved(shape)
         changed = config_differences(recorded, wanted)
         if changed:
