@@ -160,6 +160,30 @@ def test_a_mistake_is_one_sentence_and_writes_nothing(
     assert not Path("runs").exists()
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--resource", "gpu=1"], "the launcher local has no resources"),
+        (["--address", "auto"], "--address is for a cluster of Ray"),
+        (["--dir", "tiny.yaml"], "cannot write tiny.yaml/study.yaml"),
+    ],
+)
+def test_what_prevents_the_start_is_said_before_the_calibration(
+    file: Path,
+    arguments: list[str],
+    message: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def measured(arms: dict, jobs: int, told: Callable[[int], None]) -> dict[str, Measurement]:
+        raise AssertionError("nobody waits for a calibration in vain")
+
+    monkeypatch.setattr(cost, "calibrate", measured)
+    file.write_text(yaml.safe_dump({**TINY, "run": {"steps": 90_000}}))
+    assert main(["study", str(file), *arguments]) == 1
+    assert message in capsys.readouterr().err
+
+
 def test_a_changed_study_is_refused_on_the_command_line(
     file: Path, launched: list[FakeLauncher], capsys: pytest.CaptureFixture[str]
 ) -> None:

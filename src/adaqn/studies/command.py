@@ -50,16 +50,18 @@ def run_study(request: Request) -> int:
     options = Options(directory.path.resolve(), request.jobs, request.address, _resources(request.resources))
     LAUNCHERS.require(request.launcher)
     jobs = available_cores() if request.jobs is None else count("--jobs", request.jobs, low=1)
+    launcher = None
+    if not request.dry_run:  # before the calibration, so that nobody waits for that to learn what is wrong here
+        launcher = open_launcher(request.launcher, options)
+        directory.freeze(study)
     measured = {}
     if not request.no_calibration:
         measured = measurements(study, directory, keys, min(jobs, available_cores()), console, keep=not request.dry_run)
     rows = costs(study, directory, keys, measured)
     if rows:
         console.print(cost_table(study, rows, jobs))
-    if request.dry_run:
+    if launcher is None:
         return 0
-    launcher = open_launcher(request.launcher, options)
-    directory.freeze(study)
     pace = {arm: 1.0 / max(found.steps_per_second, 1e-9) for arm, found in measured.items()}
     stopped: StudyInterrupted | None = None
     failures: list[Failure] = []
