@@ -44,6 +44,11 @@ def read_study(name_or_path: str | Path, scale: str | None = None) -> Study:
         raise UserError(
             f"{name_or_path} is the configuration of one run, not a study, which has arms: adaqn train --config"
         )
+    if isinstance(values, Mapping) and "retrained" in values:
+        where = Path(name_or_path).parent
+        raise UserError(
+            f"{name_or_path} is what adaqn keeps of a study in its directory: adaqn study {where} goes on with it"
+        )
     return expand(require_mapping(str(name_or_path), values), Path(name_or_path).stem, scale)
 
 
