@@ -206,7 +206,7 @@ STUDY = (
     Group(
         None,
         (
-            Flag("study", "YAML file, or name of a preset", str, "FILE|PRESET"),
+            Flag("study", "YAML file, name of a preset, or directory of a study to go on with", str, "FILE|PRESET|DIR"),
             Flag("--scale", "size of a study that has several: paper, laptop", default=None),
             Flag("--dir", "directory of the study (default: runs/STUDY-SCALE)", Path, "DIR", None, dest="directory"),
             Flag("--arms", "run only these arms; a name may have wildcards: 'dqn-*'", default=None, values="several"),

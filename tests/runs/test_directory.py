@@ -164,6 +164,13 @@ def test_a_lock_is_no_content_and_stays_when_forced(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == [".lock"]
 
 
+@pytest.mark.parametrize("force", [False, True])
+def test_a_run_that_was_killed_while_it_wrote_its_configuration_has_not_begun(tmp_path: Path, force: bool) -> None:
+    fill(tmp_path, [".config.yaml.77.tmp", ".lock"])
+    RunDirectory.create(tmp_path, force)
+    assert [file.name for file in tmp_path.iterdir()] == [".lock"]
+
+
 def test_a_file_in_the_way_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "lander").write_text("")
     with pytest.raises(UserError, match=r"cannot make the run directory .*lander: File exists"):

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from adaqn.errors import UserError
-from adaqn.files import path_safe
+from adaqn.files import Json, path_safe
 from adaqn.studies.definition import expand, matching_arms, read_study
 from adaqn.studies.study import RunKey, Study, differences, seeds_from
 from tests.studies.tiny import SEARCHING, TINY, tiny
@@ -39,6 +39,21 @@ def test_environments_may_be_labelled_entries() -> None:
     study = tiny(environments={"calm": {"env": "LunarLander-v3"}, "windy": windy})
     assert study.config(RunKey("adadqn", "windy", 0)).env_kwargs == {"enable_wind": True}
     assert study.config(RunKey("adadqn", "calm", 0)).env_kwargs == {}
+
+
+def test_what_an_environment_is_made_with_is_never_left_out() -> None:
+    kwargs = {"sutton_barto_reward": True}
+    made: Json = {**TINY["config"], "env_kwargs": kwargs}
+    assert tiny(config=made).environments == {"CartPole-v1": {"env": "CartPole-v1", "env_kwargs": kwargs}}
+    with pytest.raises(UserError, match="configuration of the arm adadqn says env_kwargs, which the study tiny would"):
+        tiny(config=made, environments=["CartPole-v1"])
+    with pytest.raises(UserError, match="its arms do not agree on one"):
+        tiny(arms={"plain": {}, "other": {"config": made}})
+
+
+def test_a_scale_that_leaves_out_all_arms_says_so() -> None:
+    with pytest.raises(UserError, match="needs at least one arm, but its scale none leaves all of them out"):
+        expand({**TINY, "scales": {"none": {"without": ["*"]}}}, "tiny", "none")
 
 
 def test_labels_are_names_of_directories() -> None:
@@ -137,13 +152,20 @@ def test_the_best_trial_of_a_search_is_an_arm_of_its_own() -> None:
         ({"run": {"settings": {"gama": 0.9}}}, "no arm has 'gama'; did you mean 'gamma'"),
         ({"run": {"algo": "dqn"}}, "cannot say algo"),
         ({"arms": {"a": {"settings": {"gama": 1}}}}, "unknown setting 'gama'; did you mean 'gamma'"),
+        ({"run": {"seed": 3}}, "cannot say seed: that is for `seeds`"),
+        ({"run": {"settings": ["gamma"]}}, "settings in run of the study tiny must be a mapping"),
         ({"arms": {"a": {"env": "Acrobot-v1"}}}, "cannot say env"),
+        ({"arms": {"a": {"env_kwargs": {"enable_wind": True}}}}, "cannot say env_kwargs: that is for `environments`"),
+        ({"arms": {"a": {"wrappers": ["a:B"]}}}, "cannot say wrappers: that is for `environments`"),
+        ({"arms": {"a": {"seed": 3}}}, "cannot say seed: that is for `seeds`"),
         ({"arms": {"a": {"algo": "adaqdn"}}}, "unknown algorithm 'adaqdn'; did you mean 'adadqn'"),
         ({"arms": {"a": {"stesp": 5}}}, "unknown entry in the arm a: 'stesp'; did you mean 'steps'"),
         ({"arms": {}}, "needs at least one arm"),
         ({"version": 2}, "has version 2"),
         ({"environments": {"x": {"env_kwargs": {}}}}, "does not say env"),
         ({"environments": ["CartPole-v1", "CartPole-v1"]}, "must be different"),
+        ({"environments": {"x": {"env": "A-v1"}, "y": {"env": "A-v1", "imports": "a"}}}, "imports must be a list"),
+        ({"scales": ["laptop"]}, "scales of the study tiny must be a mapping"),
     ],
 )
 def test_a_mistake_is_one_sentence(changes: dict[str, Any], message: str) -> None:

@@ -77,6 +77,7 @@ def test_a_changed_definition_is_refused_with_the_difference(
     with pytest.raises(UserError) as caught:
         directory.check(tiny(**changes))
     assert difference in str(caught.value)
+    assert "is new ({})" not in str(caught.value)
     assert "2 of its runs have begun" in str(caught.value)
     assert directory.definition.read_bytes() == text
 
@@ -157,6 +158,22 @@ def test_a_single_set_that_sac_trains_twice_is_the_run_of_the_study(directory: S
         directory.check(study)
 
 
+@pytest.mark.parametrize("algo", ["random-search", "dehb"])
+def test_a_search_of_the_default_space_is_the_run_of_the_study(directory: StudyDirectory, algo: str) -> None:
+    lengths = {"trial_steps": 200} if algo == "random-search" else {"min_trial_steps": 100, "max_trial_steps": 200}
+    search = {"algo": algo, "settings": {"learning_starts": 50, **lengths}}
+    study = tiny(config={"env": "CartPole-v1", "steps": 400}, arms={"search": search})
+    key = RunKey("search", "CartPole-v1", 0)
+    path = finish(directory, study, key)
+    values = yaml.safe_load((path / "config.yaml").read_text())
+    assert study.arms["search"]["space"] is None and values["space"]["hidden"]["neurons"] == [25, 200]
+    directory.check(study)
+    values["space"]["hidden"]["neurons"] = [25, 100]
+    (path / "config.yaml").write_text(yaml.safe_dump(values))
+    with pytest.raises(UserError, match=r"space.hidden.neurons was \[25, 100\] and is \[25, 200\]"):
+        directory.check(study)
+
+
 def trial(units: int, fidelity: int, fitness: float | None) -> str:
     member = Hyperparameters(hidden=(units,)).to_dict()
     return json.dumps({"hyperparameters": member, "fidelity": fidelity, "fitness": fitness}) + "\n"
@@ -186,6 +203,20 @@ def test_the_chosen_trial_is_the_best_of_the_longest_on_the_tuning_seeds(directo
     finish(directory, study, best, members=[Hyperparameters(hidden=(30,)).to_dict()])
     with pytest.raises(UserError, match=r"members\[0\]\.hidden was \[30\] and is \[29\]"):
         directory.check(study)
+
+
+def test_a_trial_that_was_chosen_is_not_chosen_anew_on_more_seeds(directory: StudyDirectory) -> None:
+    study = tiny(**SEARCHING)
+    directory.freeze(study)
+    for seed in (0, 1):
+        path = finish(directory, study, RunKey("search", "CartPole-v1", seed))
+        (path / "trials.jsonl").write_text(trial(29, 100, 60.0))
+    more = tiny(**{**SEARCHING, "tuning_seeds": [0, 1, 2]})
+    directory.check(more)  # nothing has been trained of the choice
+    finish(directory, study, RunKey("best", "CartPole-v1", 5), members=[Hyperparameters(hidden=(29,)).to_dict()])
+    directory.check(study)
+    with pytest.raises(UserError, match=r"retrained\.best\.chosen_on was \[0, 1\] and is \[0, 1, 2\]"):
+        directory.check(more)
 
 
 def test_discarding_takes_only_the_checkpoint_of_a_finished_run(directory: StudyDirectory) -> None:

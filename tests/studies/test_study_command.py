@@ -145,6 +145,11 @@ def test_a_calibration_is_remembered_for_the_same_arm_on_the_same_machine(
         (["tiny.yaml", "--scale", "paper"], "unknown scale of the study tiny: 'paper'"),
         (["tiny.yaml", "--seeds", "1", "7"], "has no seed 7: --seeds chooses among its own, 0-1"),
         (["tiny.yaml", "--arms", "dqn"], "unknown arm 'dqn'"),
+        (
+            ["tuned.yaml", "--arms", "adadqn", "--seeds", "9"],
+            "no run of the study tuned has such an arm and such a seed",
+        ),
+        (["study.yaml"], "adaqn study . goes on with it"),
         (["tiny.yaml", "--retries", "-1"], "--retries must be a whole number of at least 0"),
         (["tiny.yaml", "--resource", "gpu"], "--resource takes NAME=VALUE"),
         (["tiny.yaml", "--launcher", "lokal"], "unknown launcher 'lokal'; did you mean 'local'"),
@@ -154,10 +159,53 @@ def test_a_calibration_is_remembered_for_the_same_arm_on_the_same_machine(
 def test_a_mistake_is_one_sentence_and_writes_nothing(
     file: Path, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    file.with_name("tuned.yaml").write_text(yaml.safe_dump({**TINY, "choices": {"best": ["dqn"]}, "tuning_seeds": [9]}))
+    StudyDirectory(file.parent).freeze(tiny())
     assert main(["study", *arguments]) == 1
     (line,) = capsys.readouterr().err.strip().splitlines()
     assert line.startswith("adaqn: ") and message in line
     assert not Path("runs").exists()
+
+
+def test_the_directory_alone_is_enough_to_go_on(
+    file: Path, launched: list[FakeLauncher], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["study", str(file), "--dir", "here", "--seeds", "0", "--arms", "adadqn"]) == 0
+    Path("here").rename("there")
+    file.unlink()
+    assert main(["study", "there", "--seeds", "0"]) == 0
+    assert [str(key) for key in launched[1].started] == ["dqn-8/CartPole-v1/0", "dqn-16/CartPole-v1/0"]
+    assert "3 of 3 runs are finished in there" in capsys.readouterr().out
+    assert main(["study", "there", "--scale", "paper"]) == 1
+    assert "the study in there has the scale None, but got --scale paper" in capsys.readouterr().err
+    # A preset keeps its name, whatever is in the working directory.
+    Path("there").rename("lunar-lander")
+    assert main(["study", "lunar-lander", "--scale", "laptop", "--dry-run", "--no-calibration"]) == 0
+    assert "study lunar-lander at the scale laptop" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--resource", "gpu=1"], "the launcher local has no resources"),
+        (["--address", "auto"], "--address is for a cluster of Ray"),
+        (["--dir", "tiny.yaml"], "cannot write tiny.yaml/study.yaml"),
+    ],
+)
+def test_what_prevents_the_start_is_said_before_the_calibration(
+    file: Path,
+    arguments: list[str],
+    message: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def measured(arms: dict, jobs: int, told: Callable[[int], None]) -> dict[str, Measurement]:
+        raise AssertionError("nobody waits for a calibration in vain")
+
+    monkeypatch.setattr(cost, "calibrate", measured)
+    file.write_text(yaml.safe_dump({**TINY, "run": {"steps": 90_000}}))
+    assert main(["study", str(file), *arguments]) == 1
+    assert message in capsys.readouterr().err
 
 
 def test_a_changed_study_is_refused_on_the_command_line(

@@ -39,6 +39,8 @@ _WRITTEN = (
 _FOLDERS = ("tensorboard", "checkpoint/segments", "checkpoint")
 # Files and folders that are written in place instead of being replaced atomically.
 _WRITTEN_INTO = (*EXACT_FILES, "progress.csv", *_FOLDERS, "wandb")
+# What is left of a run that was killed while it wrote its config.yaml: it has not begun.
+_UNBEGUN = re.compile(rf"{re.escape(LOCK_NAME)}|\.config\.yaml\.\d+\.tmp")
 # Entries that every `config.yaml` of a run has, unlike that of another program.
 _CONFIG_ENTRIES = {b"version", b"algo", b"env", b"steps", b"seed", b"members", b"settings"}
 
@@ -77,15 +79,15 @@ class RunDirectory:
         if not self.path.is_dir():  # if anything is in the way, `make` will raise
             return
         try:
-            present = sorted(name for name in os.listdir(self.path) if name != LOCK_NAME)
+            present = sorted(name for name in os.listdir(self.path) if not _UNBEGUN.fullmatch(name))
             if present and not force:
                 raise UserError(
                     f"{self.path} is not empty (it holds {_listed(present)}), and nothing was overwritten: "
                     f"`adaqn resume {self.path}` continues the run, --force starts it from the beginning"
                 )
             self.require_no_links()
-            if not self._holds_run() and (ours := self._written()):
-                names = [os.path.relpath(file, self.path) for file in ours]
+            names = [os.path.relpath(file, self.path) for file in self._written() if not _UNBEGUN.fullmatch(file.name)]
+            if names and not self._holds_run():
                 raise UserError(
                     f"{self.path} holds no run, as it has no config.yaml that a run wrote, so --force overwrites "
                     f"nothing there (such as {_listed(names)}): choose another directory, or empty it"

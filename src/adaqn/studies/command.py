@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -24,7 +25,7 @@ from adaqn.threads import available_cores
 class Request(NamedTuple):
     """What a user asks of a study."""
 
-    study: str  # a file, or the name of a preset
+    study: str  # a file, the name of a preset, or the directory of a study
     scale: str | None = None
     directory: Path | None = None
     launcher: str = "local"
@@ -41,8 +42,7 @@ class Request(NamedTuple):
 
 def run_study(request: Request) -> int:
     """Bring the runs of a study to their end; the exit status is 0, 1 if some failed, 128 + signal if interrupted."""
-    study = read_study(request.study, request.scale)
-    directory = StudyDirectory(request.directory or default_directory(study))
+    study, directory = _asked_for(request)
     retries = count("--retries", request.retries)
     keys = _chosen(study, request.arms, request.seeds)
     directory.check(study)
@@ -50,16 +50,18 @@ def run_study(request: Request) -> int:
     options = Options(directory.path.resolve(), request.jobs, request.address, _resources(request.resources))
     LAUNCHERS.require(request.launcher)
     jobs = available_cores() if request.jobs is None else count("--jobs", request.jobs, low=1)
+    launcher = None
+    if not request.dry_run:  # before the calibration, so that nobody waits for that to learn what is wrong here
+        launcher = open_launcher(request.launcher, options)
+        directory.freeze(study)
     measured = {}
     if not request.no_calibration:
         measured = measurements(study, directory, keys, min(jobs, available_cores()), console, keep=not request.dry_run)
     rows = costs(study, directory, keys, measured)
     if rows:
         console.print(cost_table(study, rows, jobs))
-    if request.dry_run:
+    if launcher is None:
         return 0
-    launcher = open_launcher(request.launcher, options)
-    directory.freeze(study)
     pace = {arm: 1.0 / max(found.steps_per_second, 1e-9) for arm, found in measured.items()}
     stopped: StudyInterrupted | None = None
     failures: list[Failure] = []
@@ -83,6 +85,19 @@ def run_study(request: Request) -> int:
         return 128 + stopped.signal
     _conclude(directory, keys, failures)
     return 1 if failures else 0
+
+
+def _asked_for(request: Request) -> tuple[Study, StudyDirectory]:
+    """The study of a file or preset, or the one that is frozen in the directory which is named instead."""
+    frozen = StudyDirectory(Path(request.study))
+    # `Path.is_file` raises for a name that is too long.
+    if request.study not in STUDIES.names() and os.path.isfile(frozen.definition):
+        study = frozen.read()
+        if request.scale not in (None, study.scale):
+            raise UserError(f"the study in {frozen.path} has the scale {study.scale}, but got --scale {request.scale}")
+        return study, frozen if request.directory is None else StudyDirectory(request.directory)
+    study = read_study(request.study, request.scale)
+    return study, StudyDirectory(request.directory or default_directory(study))
 
 
 def default_directory(study: Study) -> Path:
@@ -117,7 +132,13 @@ def _chosen(study: Study, arms: Sequence[str] | None, seeds: Sequence[str] | Non
         raise UserError(
             f"the study {study.name} has no seed {seed}: --seeds chooses among its own, {_ranges(sorted(known))}"
         )
-    return [key for key in study.runs() if key.arm in wanted_arms and key.seed in wanted_seeds]
+    chosen = [key for key in study.runs() if key.arm in wanted_arms and key.seed in wanted_seeds]
+    if not chosen:
+        raise UserError(
+            f"no run of the study {study.name} has such an arm and such a seed: only arms that something is "
+            "chosen among run on the tuning seeds"
+        )
+    return chosen
 
 
 def _resources(pairs: Sequence[str]) -> Mapping[str, str]:

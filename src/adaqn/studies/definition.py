@@ -44,6 +44,11 @@ def read_study(name_or_path: str | Path, scale: str | None = None) -> Study:
         raise UserError(
             f"{name_or_path} is the configuration of one run, not a study, which has arms: adaqn train --config"
         )
+    if isinstance(values, Mapping) and "retrained" in values:
+        where = Path(name_or_path).parent
+        raise UserError(
+            f"{name_or_path} is what adaqn keeps of a study in its directory: adaqn study {where} goes on with it"
+        )
     return expand(require_mapping(str(name_or_path), values), Path(name_or_path).stem, scale)
 
 
@@ -53,8 +58,9 @@ def expand(values: Mapping[str, Any], name: str, scale: str | None = None) -> St
     _require_known(source, values, _ENTRIES)
     if values.get("version", STUDY_VERSION) != STUDY_VERSION:
         raise UserError(f"{source} has version {values['version']!r}, but this adaqn reads version {STUDY_VERSION}")
+    given_scales = require_mapping(f"scales of {source}", values.get("scales") or {})
+    at_scale = [require_mapping(f"the scale {label} of {source}", one) for label, one in given_scales.items()]
     for entry in ("arms", "seeds"):
-        at_scale = [require_mapping("a scale", one) for one in (values.get("scales") or {}).values()]
         if entry not in values and not all(entry in one for one in at_scale or [{}]):
             raise UserError(f"{source} does not say {entry}, which every study needs")
     chosen = _scale(source, values, scale)
@@ -62,12 +68,16 @@ def expand(values: Mapping[str, Any], name: str, scale: str | None = None) -> St
     retrained = _retrained(source, values, chosen, arms)
     groups = {label: list(members) for label, members in arms.items()}
     configs = {label: config for members in arms.values() for label, config in members.items()}
+    if not configs:
+        raise UserError(f"{source} needs at least one arm, but its scale {scale} leaves all of them out")
     environments = _environments(source, chosen.get("environments", values.get("environments")), configs)
-    first = next(iter(environments.values()))
+    first, *others = environments.values()
     complete = {
         label: arm_values(RunConfig.as_given({**config, **first}, f"the arm {label}"))
         for label, config in configs.items()
     }
+    for entry in others:  # their entries are checked as well, before anything runs
+        RunConfig.as_given({**next(iter(configs.values())), **entry}, source)
     choices = require_mapping(f"choices of {source}", chosen.get("choices", values.get("choices")) or {})
     return Study(
         name=str(values.get("name", name)),
@@ -124,9 +134,10 @@ def _arms(source: str, values: Mapping[str, Any], scale: Mapping[str, Any]) -> d
         raise UserError(f"{source} needs at least one arm")
     shared = [require_mapping(f"run in {source}", one.get("run") or {}) for one in (values, scale)]
     for one in shared:
+        require_mapping(f"settings in run of {source}", one.get("settings") or {})
         for name in one:
             if name in (*_NOT_SHARED, *ENVIRONMENT_ENTRIES):
-                raise UserError(f"run of {source} is for all arms, so it cannot say {name}: that is for an arm to say")
+                raise UserError(f"run of {source} is for all arms, so it cannot say {name}: {_place(name)}")
     used: set[str] = set()
     groups: dict[str, dict[str, Json]] = {}
     for label, layers in own.items():
@@ -137,7 +148,7 @@ def _arms(source: str, values: Mapping[str, Any], scale: Mapping[str, Any]) -> d
             config = _of_search(source, label, own.get(str(search)), values.get("config"), shared, used)
             config = _over(config, [], [{k: v for k, v in layer.items() if k != BEST_TRIAL} for layer in layers], used)
         groups[label] = _members(label, config)
-    for name in {name for one in shared for name in require_mapping("settings", one.get("settings") or {})} - used:
+    for name in {name for one in shared for name in one.get("settings") or {}} - used:
         known = sorted({each for group in groups.values() for config in group.values() for each in settings_of(config)})
         raise unknown_name(f"setting in run of {source}: no arm has", name, known)
     labels = [label for group in groups.values() for label in group]
@@ -187,9 +198,9 @@ def _merged_arms(source: str, arms: object, scaled: object) -> dict[str, list[Js
     for where in (arms, scaled):
         for label, changes in require_mapping(f"arms in {source}", where or {}).items():
             entry = require_mapping(f"the arm {label} in {source}", changes or {})
-            for name in ENVIRONMENT_ENTRIES[:1]:
+            for name in (*ENVIRONMENT_ENTRIES, "seed"):
                 if name in entry:
-                    raise UserError(f"the arm {label} cannot say {name}: that is for `environments` of {source}")
+                    raise UserError(f"the arm {label} cannot say {name}: {_place(name)} of {source}")
             merged.setdefault(require_label("arms", label), []).append(entry)
     return merged
 
@@ -227,13 +238,21 @@ def _members(label: str, values: Json) -> dict[str, Json]:
 
 def _environments(source: str, given: object, configs: Mapping[str, Json]) -> dict[str, Json]:
     """Environments by label: ids, whose label follows from the id, or labelled entries of a configuration."""
+    own = {
+        arm: {name: config[name] for name in ENVIRONMENT_ENTRIES if config.get(name)} for arm, config in configs.items()
+    }
     if given is None:
-        ids = {config.get("env") for config in configs.values()}
-        if len(ids) != 1 or None in ids:
+        entry, *others = own.values()
+        if "env" not in entry or any(other != entry for other in others):
             raise UserError(f"{source} does not say environments, and its arms do not agree on one")
-        config = next(iter(configs.values()))
-        entry = {name: config[name] for name in ENVIRONMENT_ENTRIES if config.get(name)}
         return {path_safe(str(entry["env"])): entry}
+    for arm, entry in own.items():  # what belongs to the environment of its `config`, which is not the one that runs
+        for name in ENVIRONMENT_ENTRIES[1:]:
+            if name in entry:
+                raise UserError(
+                    f"the configuration of the arm {arm} says {name}, which {source} would leave out, because it has "
+                    f"`environments`: label these, and say {name} there"
+                )
     if isinstance(given, str):
         given = [given]
     if isinstance(given, list) and given and all(isinstance(one, str) for one in given):
@@ -250,6 +269,12 @@ def _environments(source: str, given: object, configs: Mapping[str, Json]) -> di
         if "env" not in entry:
             raise UserError(f"the environment {label} of {source} does not say env, its id")
     return {require_label("environments", label): dict(entry) for label, entry in given.items()}
+
+
+def _place(name: str) -> str:
+    """Where a study says something that makes one of its runs."""
+    where = "environments" if name in ENVIRONMENT_ENTRIES else "seeds" if name == "seed" else "arms"
+    return f"that is for `{where}`"
 
 
 def _names(what: str, given: object) -> list[str]:

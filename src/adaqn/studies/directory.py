@@ -89,7 +89,8 @@ class StudyDirectory:
         file = self._run_directory(key).config
         recorded = RunConfig.as_given(read_config(file), str(file))
         wanted = self.config(study, key)
-        if recorded.members != wanted.members:  # a run records all that follow from algorithm, seed and environment
+        # A run records the members, or the space of a search, that follow from algorithm, seed and environment.
+        if (recorded.members, recorded.space) != (wanted.members, wanted.space):
             wanted = wanted.resolved(shape)
         changed = config_differences(recorded, wanted)
         if changed:
@@ -205,7 +206,7 @@ class StudyDirectory:
                 if entry == new[kind].get(label) or not any(of_run(before, key, label) for key in begun):
                     continue
                 touched += differences(
-                    {kind: {label: entry}}, {kind: {label: new[kind][label]} if label in new[kind] else {}}
+                    {kind: {label: entry}}, {kind: {label: new[kind][label]}} if label in new[kind] else {}
                 )
         if touched:
             raise UserError(
@@ -239,7 +240,10 @@ def _comparable(study: Study) -> dict[str, dict[Any, Any]]:
         "seeds": dict.fromkeys(study.seeds, "reported on"),
         "tuning_seeds": dict.fromkeys(study.tuning_seeds, "chosen on"),
         "choices": {name: list(arms) for name, arms in study.choices.items()},
-        "retrained": dict(study.retrained),
+        "retrained": {
+            arm: {"best_trial_of": search, "chosen_on": sorted(study.tuning_seeds)}
+            for arm, search in study.retrained.items()
+        },
     }
 
 

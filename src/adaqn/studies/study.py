@@ -225,7 +225,7 @@ def listed(entries: Sequence[str]) -> str:
 
 def _flat(values: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
     """The leaves of nested mappings and lists of mappings, by their path."""
-    if isinstance(values, Mapping) and values:
+    if isinstance(values, Mapping) and (values or not prefix):
         for name, value in values.items():
             yield from _flat(value, f"{prefix}.{name}" if prefix else str(name))
     elif isinstance(values, list | tuple) and values and all(isinstance(value, Mapping) for value in values):
