@@ -102,8 +102,11 @@ def test_only_what_has_begun_is_protected(directory: StudyDirectory) -> None:
     before = tiny()
     directory.freeze(before)
     finish(directory, before, KEY)
-    # An arm without runs may change, and so may how runs are watched.
-    changed = {"adadqn": {"log_interval": 10}, "dqn": {"algo": "dqn", "member": "each", "settings": {"gamma": 0.5}}}
+    # An arm without runs may change, and so may how runs are watched, and the number of threads.
+    changed = {
+        "adadqn": {"log_interval": 10, "threads": 2},
+        "dqn": {"algo": "dqn", "member": "each", "settings": {"gamma": 0.5}},
+    }
     directory.check(tiny(arms=changed))
 
 

@@ -23,7 +23,7 @@ from adaqn.runs.directory import RunDirectory
 from adaqn.runs.lock import RunLock
 from adaqn.runs.reading import whole_lines
 from adaqn.studies.study import (
-    OBSERVATION_SETTINGS,
+    WITHOUT_EFFECT,
     RunKey,
     Study,
     arm_values,
@@ -228,12 +228,12 @@ _KINDS: dict[str, Callable[[Study, RunKey, object], bool]] = {
 
 
 def _comparable(study: Study) -> dict[str, dict[Any, Any]]:
-    """What two definitions are compared by: defaults of today filled in, and without who watches the runs."""
+    """What two definitions are compared by: defaults of today filled in, and without what changes no run."""
     environment = next(iter(study.environments.values()))
     arms: Json = {}
     for label, values in study.arms.items():
         complete = arm_values(RunConfig.as_given({**values, **environment}, f"the arm {label}"))
-        arms[label] = {name: value for name, value in complete.items() if name not in OBSERVATION_SETTINGS}
+        arms[label] = {name: value for name, value in complete.items() if name not in WITHOUT_EFFECT}
     return {
         "arms": arms,
         "environments": dict(study.environments),

@@ -16,6 +16,8 @@ from adaqn.runs.overrides import require_mapping
 
 STUDY_VERSION = 1
 ENVIRONMENT_ENTRIES = ("env", "env_kwargs", "wrappers", "imports")  # those of a RunConfig that an environment has
+# Watching a run does not change it, and another number of threads changes at most its last digits.
+WITHOUT_EFFECT = (*OBSERVATION_SETTINGS, "threads")
 _SHOWN_DIFFERENCES = 8
 
 
@@ -209,9 +211,10 @@ def differences(before: Any, after: Any) -> list[str]:
 
 def config_differences(recorded: RunConfig, wanted: RunConfig) -> list[str]:
     """The entries in which the configuration of a run that exists differs from the one that it should have."""
-    # Watching a run does not change it, and another number of threads changes at most its last digits.
-    apart = (*OBSERVATION_SETTINGS, "version", "threads")
-    plain = [{k: v for k, v in config.to_dict().items() if k not in apart} for config in (recorded, wanted)]
+    plain = [
+        {name: value for name, value in config.to_dict().items() if name not in ("version", *WITHOUT_EFFECT)}
+        for config in (recorded, wanted)
+    ]
     for values, config in zip(plain, (recorded, wanted), strict=True):
         values["horizon"] = [list(entry) for entry in config.horizons]
     return differences(*plain)
