@@ -116,7 +116,22 @@ def test_improvement_has_an_interval() -> None:
     np.testing.assert_allclose([found.low, found.high], np.percentile(draws, [2.5, 97.5]), atol=0.012)
 
 
+def test_improvement_has_the_value_of_ranks_and_keeps_missing_scores() -> None:
+    found = improvement([[-np.inf]], [[-np.inf]])
+    assert (found.value, found.low, found.high) == (0.5, 0.5, 0.5)
+    assert np.isnan(improvement([[np.nan], [1.0]], [[0.0]])).all()
+
+
+def test_sides_with_different_tasks_or_epochs_are_refused() -> None:
+    with pytest.raises(UserError, match="X has 6 and Y has 3"):
+        difference(np.ones((5, 6)), np.ones((5, 3)))
+    with pytest.raises(UserError, match=r"X has \(20,\) and Y has \(10,\)"):
+        difference(np.ones((5, 1, 20)), np.ones((5, 1, 10)), then=auc)
+
+
 def test_impossible_requests_are_refused() -> None:
+    with pytest.raises(UserError, match="resamples must be at least 1"):
+        improvement([[1.0]], [[0.0]], resamples=0)
     with pytest.raises(UserError, match="resamples must be at least 1"):
         bootstrap([[1.0]], resamples=0)
     with pytest.raises(UserError, match="between 0 and 1, but it is 95"):

@@ -11,7 +11,15 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from adaqn.analysis.metrics import Floats, by_task, iqm, pooled, probability_of_improvement
+from adaqn.analysis.metrics import (
+    Floats,
+    by_task,
+    iqm,
+    pooled,
+    probability_of_improvement,
+    require_same_tasks,
+    wins,
+)
 from adaqn.errors import UserError
 
 RESAMPLES = 2000
@@ -46,8 +54,7 @@ def bootstrap(
     A resample has as many runs of each task as there are, drawn with replacement from those of the task, independently
     of the other tasks. A run is drawn with its whole curve.
     """
-    if resamples < 1:
-        raise UserError(f"resamples must be at least 1, but it is {resamples}")
+    _require_resamples(resamples)
     tasks = by_task(scores)
     drawn = _draws([len(task) for task in tasks], resamples, seed)
     rest = tasks[0].shape[1:]
@@ -88,6 +95,7 @@ def difference(
     seed: int = 0,
 ) -> Interval:
     """The statistic of X minus that of Y; the runs of both are drawn independently of each other."""
+    require_same_tasks(by_task(x), by_task(y))
     own, own_draws = _value_and_draws(x, statistic, then, resamples, _seed(seed, 0))
     other, other_draws = _value_and_draws(y, statistic, then, resamples, _seed(seed, 1))
     return Interval(own - other, *percentile_bounds(own_draws - other_draws, confidence))
@@ -102,14 +110,14 @@ def improvement(
 ) -> Interval:
     """Probability of improvement of X over Y, averaged over tasks, with its interval. `x`, `y` [runs, tasks]"""
     value = probability_of_improvement(x, y)
+    _require_resamples(resamples)
     totals = np.zeros(resamples)
     tasks = list(zip(by_task(x), by_task(y), strict=True))
     for index, (own, other) in enumerate(tasks):
-        wins = (own[:, None] > other) + 0.5 * (own[:, None] == other)  # [n, m]
         # A resample is how often each run was drawn: its share of the pairs is a product.
         mine = _counts(len(own), resamples, _seed(seed, 2 * index))
         theirs = _counts(len(other), resamples, _seed(seed, 2 * index + 1))
-        totals += np.einsum("bn,nm,bm->b", mine, wins, theirs, optimize=True) / (len(own) * len(other))
+        totals += np.einsum("bn,nm,bm->b", mine, wins(own, other), theirs, optimize=True) / (len(own) * len(other))
     return Interval(np.asarray(value), *percentile_bounds(totals / len(tasks), confidence))
 
 
@@ -135,6 +143,11 @@ def _value_and_draws(
     if then is not None:
         value, draws = np.asarray(then(value), np.float64), np.asarray(then(draws), np.float64)
     return value, draws
+
+
+def _require_resamples(resamples: int) -> None:
+    if resamples < 1:
+        raise UserError(f"resamples must be at least 1, but it is {resamples}")
 
 
 def _draws(sizes: Sequence[int], resamples: int, seed: int) -> NDArray[np.intp]:
