@@ -15,9 +15,12 @@ from adaqn.analysis.metrics import (
     Floats,
     by_task,
     iqm,
+    mean,
+    performance_profile,
     pooled,
     probability_of_improvement,
     require_same_tasks,
+    single_scores,
     wins,
 )
 from adaqn.errors import UserError
@@ -119,6 +122,21 @@ def improvement(
         theirs = _counts(len(other), resamples, _seed(seed, 2 * index + 1))
         totals += np.einsum("bn,nm,bm->b", mine, wins(own, other), theirs, optimize=True) / (len(own) * len(other))
     return Interval(np.asarray(value), *percentile_bounds(totals / len(tasks), confidence))
+
+
+def profile(
+    scores: ArrayLike | Sequence[ArrayLike],
+    thresholds: ArrayLike,
+    resamples: int = RESAMPLES,
+    confidence: float = CONFIDENCE,
+    seed: int = 0,
+) -> Interval:
+    """The performance profile with its pointwise interval, each task counting the same. [thresholds]"""
+    tau = np.asarray(thresholds, np.float64)
+    tasks = single_scores(scores)
+    above = [(task[:, None] > tau).astype(np.float64) for task in tasks]
+    draws = [bootstrap([task], mean, resamples, _seed(seed, index)) for index, task in enumerate(above)]
+    return Interval(performance_profile(tasks, tau), *percentile_bounds(np.mean(draws, axis=0), confidence))
 
 
 def percentile_bounds(draws: Floats, confidence: float = CONFIDENCE) -> tuple[Floats, Floats]:
