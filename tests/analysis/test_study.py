@@ -24,6 +24,16 @@ def test_arms_come_from_directories_with_the_adaptive_one_first(tmp_path: Path) 
     assert study.epoch == 50 and study.common_epochs == 20
 
 
+def test_labels_keep_numbers_whole(tmp_path: Path) -> None:
+    for name in ("sac-lr-1e-3", "dqn-discount-0.99", "adadqn-large-buffer"):
+        write_run(tmp_path / "s", name, "CartPole-v1", 0, [1.0] * 3)
+    assert {arm.label for arm in read_results(tmp_path / "s").arms} == {
+        "SAC lr 1e-3",
+        "DQN discount 0.99",
+        "AdaDQN large buffer",
+    }
+
+
 def test_a_definition_gives_order_choices_and_tuning_seeds(tmp_path: Path) -> None:
     root = write_study(tmp_path / "s", seeds=(0, 1))
     for member in THREE:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -53,7 +54,8 @@ class Arm:
         rest = self.name[len(name) :].strip("-")
         if (name, rest) == ("adadqn", "greedy-behaviour"):
             return "AdaDQN, ε_b = 0"  # as the paper calls it
-        return f"{_NAMES[name]} {rest.replace('-', ' ')}".strip()
+        words = re.sub(r"(?<!\de)-", " ", rest)  # but 1e-3 stays a number
+        return f"{_NAMES[name]} {words}".strip()
 
     @property
     def settings(self) -> Json:
