@@ -1,11 +1,13 @@
 """Claims of the paper as data: what is compared, and what the runs of a study say about it.
 
 A side of a comparison is the name of an arm, of one of its curves (`searl-max`), or a role: `best single` and `worst
-single` are the arms with one set of hyperparameters that have the highest and lowest AUC, `each single` is all of them.
+single` are the arms with one set of hyperparameters that have the highest and lowest AUC, `each single` is all of them,
+and `not the best` and `not the worst` are all but one.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol
@@ -22,6 +24,8 @@ from adaqn.analysis.summary import Estimate, rounded
 ENOUGH = 5  # seeds of each arm, below which an interval decides nothing
 NOT_RUN = "not run yet"
 BEST, WORST, EACH = "best single", "worst single", "each single"
+NOT_BEST, NOT_WORST = "not the best", "not the worst"
+MAINLY = 0.5  # of the target updates, above which a member is mainly selected
 Measure = Literal["AUC", "final IQM"]
 
 
@@ -60,7 +64,7 @@ class Higher:
     def _row(self, scores: StudyScores, high: Series, low: Series) -> Row:
         found = compared(scores, high, low, self.measure)
         text = self.text.format(high=high.label, low=low.label)
-        return Row(text, found.measured, verdict(found.gap, min(high.runs, low.runs)))
+        return Row(text, found.measured, verdict(found.gap, seeds_of(high, low)))
 
 
 @dataclass(frozen=True)
@@ -73,6 +77,7 @@ class Similar:
     measure: Measure = "AUC"
     or_worse: bool = False
     or_better: bool = False
+    after: float = 1.0  # of the steps, at which the first side is taken; the other one is taken at the end
 
     def rows(self, scores: StudyScores) -> list[Row]:
         """A row for each pair."""
@@ -82,7 +87,7 @@ class Similar:
         return [self._row(scores, one, other) for one, other in pairs]
 
     def _row(self, scores: StudyScores, one: Series, other: Series) -> Row:
-        found, seeds = compared(scores, one, other, self.measure), min(one.runs, other.runs)
+        found, seeds = compared(scores, one, other, self.measure, self.after), seeds_of(one, other)
         if seeds < ENOUGH:
             agrees = f"not decided, with {counted(seeds)}"
         elif found.gap.low > 0.0:
@@ -96,29 +101,34 @@ class Similar:
 
 @dataclass(frozen=True)
 class MoreSampleEfficient:
-    """The main arm has a better AUC than grid search at the same number of steps, those of all runs counted."""
+    """The main arm has a better AUC than grid and random search at the same number of steps, all runs counted."""
 
     method: str
+    remark: str = ""  # where the paper claims it, if not for this experiment
 
     def rows(self, scores: StudyScores) -> list[Row]:
-        """One row, if there are single sets to search among."""
-        main, searches, steps = scores.main, scores.searches, scores.common_steps
+        """A row for each search, if there are single sets to search among."""
+        main, searches = scores.main, scores.searches
         if main is None or searches is None:
             return []
-        own = searches.grid
-        gap = difference(main.until(steps).scores, own.at_epochs(main.epoch, steps), then=auc)
-        reached = np.flatnonzero(own.curve.value >= float(main.curve.value[-1]))
-        last = int(own.steps[-1])
-        when = f"after {int(own.steps[reached[0]]):,} steps" if len(reached) else f"not within {last:,} steps"
-        choice = " (chosen and reported on the same seeds)" if searches.same_seeds else " (chosen on tuning seeds)"
+        choice = "chosen and reported on the same seeds" if searches.same_seeds else "chosen on tuning seeds"
         return [
-            Row(
-                f"{self.method} is more sample-efficient than grid search: better AUC over the same {steps:,} "
-                f"steps{choice}",
-                f"{self.method} minus grid search: {signed(gap)}. Grid search reaches {self.method}'s final IQM {when}",
-                verdict(gap, min(main.runs, own.runs)),
-            )
+            self._row(scores, main, searches.grid, choice),
+            self._row(scores, main, searches.random, f"in expectation; {choice}"),
         ]
+
+    def _row(self, scores: StudyScores, main: Series, search: Series, how: str) -> Row:
+        steps, name = scores.common_steps, search.label.lower()
+        gap = difference(main.until(steps).scores, search.at_epochs(main.epoch, steps), then=auc)
+        reached = np.flatnonzero(search.curve.value >= float(main.curve.value[-1]))
+        last = int(search.steps[-1])
+        when = f"after {int(search.steps[reached[0]]):,} steps" if len(reached) else f"not within {last:,} steps"
+        return Row(
+            f"{self.method} is more sample-efficient than {name}: better AUC over the same {steps:,} steps ({how})"
+            f"{self.remark}",
+            f"{self.method} minus {name}: {signed(gap)}. {search.label} reaches {self.method}'s final IQM {when}",
+            verdict(gap, seeds_of(main, search)),
+        )
 
 
 @dataclass(frozen=True)
@@ -141,10 +151,54 @@ class MainlySelects:
         index = arm.members.index(alone.arm.members[0]) if alone.arm.members[0] in arm.members else -1
         measured = ", ".join(f"{label} {share:.0%}" for label, share in zip(labels, target, strict=True))
         which = self.single.removesuffix(" single")
-        most = int(np.argmax(target)) == index
+        own = float(target[index]) if index >= 0 else 0.0
         hardly = self.and_another and float(np.delete(target, index).max()) < 0.005
-        agrees = "**no**" if not most else "mainly yes, but hardly ever another" if hardly else "**yes**"
+        agrees = observed(own > MAINLY, seeds_of(arm))
+        if agrees == "**yes**" and hardly:
+            agrees = "mainly yes, but hardly ever another"
+        elif own <= MAINLY and own == target.max():
+            agrees += ", though no other more often"
         return [Row(self.text, f"share of target updates: {measured}; {which} alone: {alone.label}", agrees)]
+
+
+@dataclass(frozen=True)
+class Ignores:
+    """The member that is worst when trained alone is target less than half as often as it would be by chance."""
+
+    text: str
+    arm: str
+
+    def rows(self, scores: StudyScores) -> list[Row]:
+        """One row."""
+        arm = selecting_arms(scores).get(self.arm)
+        worst = next(iter(sides(scores, WORST)), None)
+        if arm is None or worst is None or worst.arm is None or worst.arm.members[0] not in arm.members:
+            return [Row(self.text.format(worst=WORST), NOT_RUN, "-")]
+        share, chance = float(shares(arm)[0][arm.members.index(worst.arm.members[0])]), 1.0 / len(arm.members)
+        measured = f"{worst.label} has {share:.0%} of the target updates, {chance:.0%} would be chance"
+        agrees = observed(share < 0.5 * chance, seeds_of(arm))
+        return [Row(self.text.format(worst=worst.label), measured, agrees)]
+
+
+@dataclass(frozen=True)
+class RisingLearningRate:
+    """The target's learning rate in the last fifth of the run is higher than in the first one, by a tenth or more."""
+
+    text: str
+    arm: str
+
+    def rows(self, scores: StudyScores) -> list[Row]:
+        """One row."""
+        arm = selecting_arms(scores).get(self.arm)
+        if arm is None:
+            return [Row(self.text, NOT_RUN, "-")]
+        target = distribution(arm.runs, bins=5).target
+        logarithms = np.log([member.learning_rate for member in arm.members])
+        first, last = (float(np.exp(target[place] @ logarithms)) for place in (0, -1))
+        measured = (
+            f"geometric mean of the target's learning rate: {first:.2g} in the first fifth, {last:.2g} in the last"
+        )
+        return [Row(self.text, measured, observed(last >= 1.1 * first, seeds_of(arm)))]
 
 
 @dataclass(frozen=True)
@@ -162,7 +216,7 @@ class MoreDiverseBehaviour:
         early = distribution(arm.runs, bins=10)
         target, acted = float(early.target[0].max()), float(early.behaviour[0].max())
         measured = f"largest share in the first tenth of the run: {target:.0%} as target, {acted:.0%} of the actions"
-        return [Row(self.text, measured, "**yes**" if acted < target else "**no**")]
+        return [Row(self.text, measured, observed(acted < target, seeds_of(arm)))]
 
 
 class Compared(NamedTuple):
@@ -172,25 +226,31 @@ class Compared(NamedTuple):
     gap: Interval
 
 
-def compared(scores: StudyScores, one: Series, other: Series, measure: Measure = "AUC") -> Compared:
-    """The difference of two curves over the steps that all arms have."""
+def compared(scores: StudyScores, one: Series, other: Series, measure: Measure = "AUC", after: float = 1.0) -> Compared:
+    """The difference of two curves over the steps that all arms have, or of the first one over a part of them."""
     steps = scores.common_steps
     if measure == "AUC":
+        assert after == 1.0  # areas over different steps are not comparable
         gap = difference(one.until(steps).scores, other.until(steps).scores, then=auc)
         values = [float(side.area(steps).value) for side in (one, other)]
     else:
-        ends = [side.until(steps) for side in (one, other)]
+        ends = [one.until(after * steps), other.until(steps)]
         gap = difference(ends[0].final, ends[1].final)
         values = [float(side.final_score.value) for side in ends]
+        if after < 1.0:
+            measure_of_one = f"IQM at {int(ends[0].steps[-1]):,} steps"
+            text = f"{measure_of_one} {rounded(values[0])} against {measure} {rounded(values[1])}"
+            return Compared(f"{text}: difference {signed(gap)}", gap)
     return Compared(f"{measure} {rounded(values[0])} against {rounded(values[1])}: difference {signed(gap)}", gap)
 
 
 def sides(scores: StudyScores, name: str) -> list[Series]:
     """The curves that the side of a comparison names, the best first; none if they have not been run."""
-    if name in (BEST, WORST, EACH):
+    if name in (BEST, WORST, EACH, NOT_BEST, NOT_WORST):
         singles = [one for one in scores.series if one.arm is not None and one.arm.kind == "single"]
         singles.sort(key=lambda one: -float(one.area(scores.common_steps).value))
-        return singles if name == EACH else singles[:1] if name == BEST else singles[-1:]
+        chosen = {BEST: singles[:1], WORST: singles[-1:], NOT_BEST: singles[1:], NOT_WORST: singles[:-1]}
+        return chosen.get(name, singles)
     return [one for one in scores.series if one.name == name]
 
 
@@ -202,6 +262,23 @@ def verdict(gap: Interval, seeds: int) -> str:
     if gap.low > 0.0:
         return "**yes**"
     return "**no**: the other way round" if gap.high < 0.0 else "not decided: the interval contains 0"
+
+
+def observed(agrees: bool, seeds: int) -> str:
+    """The verdict on what was counted, without an interval."""
+    if seeds < ENOUGH:
+        return f"{'points that way' if agrees else 'points the other way'}, with {counted(seeds)}"
+    return "**yes**" if agrees else "**no**"
+
+
+def seeds_of(*sides: Series | Arm) -> int:
+    """The fewest seeds that one of the sides has in an environment."""
+    return min(
+        min(Counter(run.environment for run in side.runs).values())
+        if isinstance(side, Arm)
+        else min(len(task) for task in side.scores)
+        for side in sides
+    )
 
 
 def counted(seeds: int) -> str:

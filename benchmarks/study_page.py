@@ -104,7 +104,8 @@ def introduction(page: StudyPage, scores: StudyScores, summary: StudySummary) ->
         f"steps; {page.papers_scale}. Scores are training returns averaged over epochs of {summary.epoch:,} steps, "
         "AUC is the mean over the run of the IQM over seeds, and brackets are 95% stratified bootstrap intervals. "
         f"With fewer than {ENOUGH} seeds an interval decides nothing, and the table says only which way the numbers "
-        f"point.{missing}"
+        "point. Where the paper says that two arms perform alike, an interval that contains 0 does not contradict it, "
+        f"but does not prove it either: a wide one leaves room for large differences.{missing}"
     )
 
 
@@ -112,7 +113,7 @@ def arms_table(page: StudyPage, summary: StudySummary) -> str:
     """The table of all arms."""
     main = next((row.label for row in summary.rows if row.series == summary.main), "the main arm")
     lines = [
-        f"| | seeds | AUC of the IQM | final IQM | worst seed's AUC | AUC of {main} minus this one's "
+        f"| | runs | AUC of the IQM | final IQM | worst seed's AUC | AUC of {main} minus this one's "
         f"| chance that a run of {main} has the higher AUC |",
         "|---|---|---|---|---|---|---|",
     ]

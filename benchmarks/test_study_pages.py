@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,20 @@ from adaqn.analysis.study import read_results
 from adaqn.analysis.summary import summary_of
 from adaqn.hyperparameters import grid
 from adaqn.studies.definition import read_study
-from benchmarks.claims import BEST, EACH, WORST, Higher, MainlySelects, MoreDiverseBehaviour, Similar, sides
+from benchmarks.claims import (
+    BEST,
+    EACH,
+    NOT_BEST,
+    NOT_WORST,
+    WORST,
+    Higher,
+    Ignores,
+    MainlySelects,
+    MoreDiverseBehaviour,
+    RisingLearningRate,
+    Similar,
+    sides,
+)
 from benchmarks.study_page import page_text
 from benchmarks.study_pages import PAGES, main
 from tests.analysis.study_files import write_run
@@ -86,6 +100,8 @@ def test_roles_name_the_single_arms_by_their_auc(tmp_path: Path) -> None:
     scores = study(tmp_path / "s", seeds=1)
     assert [one.name for one in sides(scores, EACH)] == ["dqn-200x200", "dqn-100x100", "dqn-50x50", "dqn-25x25"]
     assert [one.name for one in (*sides(scores, BEST), *sides(scores, WORST))] == ["dqn-200x200", "dqn-25x25"]
+    assert [one.name for one in sides(scores, NOT_BEST)] == ["dqn-100x100", "dqn-50x50", "dqn-25x25"]
+    assert [one.name for one in sides(scores, NOT_WORST)] == ["dqn-200x200", "dqn-100x100", "dqn-50x50"]
     assert sides(scores, "randdqn") == []
 
 
@@ -104,15 +120,75 @@ def test_the_end_is_compared_where_a_claim_is_about_it(tmp_path: Path) -> None:
     assert matches.verdict == "**yes**: even higher"
 
 
-def test_selection_claims_tell_mainly_from_hardly_ever(tmp_path: Path) -> None:
-    scores = study(tmp_path / "s", seeds=1)
+def select(run: Path, shares: Sequence[tuple[int, int]]) -> None:
+    """Rewrite the target updates of a run of the four architectures: so many of each member in turn."""
+    targets = [member for member, times in shares for _ in range(times)]
+    rows = [f"{50 * (place + 1)},{target},1,1,1,1,20,10,10,10" for place, target in enumerate(targets)]
+    header = "step,target,loss_0,loss_1,loss_2,loss_3,acted_0,acted_1,acted_2,acted_3"
+    run.joinpath("selection.csv").write_text("\n".join([header, *rows]) + "\n")
+
+
+def test_mainly_is_more_than_half(tmp_path: Path) -> None:
+    study(tmp_path / "s", seeds=5)
+    for seed, most in enumerate((5, 5, 6, 5, 5)):  # 26 of 40: 65%
+        select(tmp_path / "s" / "adadqn" / "LunarLander-v3" / str(seed), [(3, most), (0, 8 - most)])
+        select(tmp_path / "s" / "adadqn-max" / "LunarLander-v3" / str(seed), [(0, 4), (1, 2), (2, 2)])
+    scores = StudyScores(read_results(tmp_path / "s", epoch=100))
     (row,) = MainlySelects("mainly", "adadqn", BEST).rows(scores)
-    # All four are target equally often; the first of them counts as the most frequent, and it is not the best.
-    assert row.verdict == "**no**" and row.measured.endswith("best alone: DQN 200x200")
-    assert MainlySelects("mainly", "adadqn", WORST).rows(scores)[0].verdict == "**yes**"
+    assert row.verdict == "**yes**" and row.measured.endswith("best alone: DQN 200x200")
+    assert MainlySelects("mainly", "adadqn", WORST).rows(scores)[0].verdict == "**no**"
+    (half,) = MainlySelects("mainly", "adadqn-max", WORST).rows(scores)
+    assert half.verdict == "**no**, though no other more often"
     assert MainlySelects("mainly", "adasac", BEST).rows(scores)[0].measured == "not run yet"
     (diverse,) = MoreDiverseBehaviour("diverse", "adadqn").rows(scores)
-    assert diverse.verdict == "**yes**"  # one of 50 steps is target for all of them, but acts in a part of them
+    assert diverse.verdict == "**yes**"  # in the first tenth one member is target, and has 20 of 50 actions
+    # The worst alone is target in 14 of 40 updates of the one, 35%, and in half of those of the other.
+    (ignored,) = Ignores("ignores {worst}", "adadqn").rows(scores)
+    assert ignored == ("ignores DQN 25x25", "DQN 25x25 has 35% of the target updates, 25% would be chance", "**no**")
+
+
+def test_few_seeds_do_not_decide_what_was_counted_either(tmp_path: Path) -> None:
+    scores = study(tmp_path / "s", seeds=1)
+    (row,) = MainlySelects("mainly", "adadqn", BEST).rows(scores)
+    assert row.verdict.startswith("points the other way, with 1 seed")
+    assert MoreDiverseBehaviour("diverse", "adadqn").rows(scores)[0].verdict == "points that way, with 1 seed"
+
+
+def test_seeds_are_counted_in_each_environment(tmp_path: Path) -> None:
+    """Five environments with one seed each are no five seeds: the interval has no width at all."""
+    for environment in ("a", "b", "c", "d", "e"):
+        write_run(tmp_path / "s", "adadqn", environment, 0, [0.0, 9.0])
+        write_run(tmp_path / "s", "randdqn", environment, 0, [0.0, 5.0], algo="randdqn")
+    scores = StudyScores(read_results(tmp_path / "s", epoch=100))
+    assert Higher("", "adadqn", "randdqn").rows(scores)[0].verdict == "points that way, with 1 seed"
+    assert Similar("", "adadqn", "randdqn").rows(scores)[0].verdict == "not decided, with 1 seed"
+
+
+@pytest.mark.parametrize(
+    ("first_high", "ends", "verdict"),
+    [
+        (250, "0.0001 in the first fifth, 0.01 in the last", "**yes**"),
+        (0, "0.01 in the first fifth, 0.01 in the last", "**no**"),
+    ],
+)
+def test_a_learning_rate_that_rises(first_high: int, ends: str, verdict: str, tmp_path: Path) -> None:
+    rates = grid(learning_rate=[1e-4, 1e-2])
+    for seed in range(5):
+        run = write_run(tmp_path / "s", "adadqn", "CartPole-v1", seed, [1.0] * 5, members=rates)
+        rows = [f"{step},{int(step > first_high)},1,1,25,25" for step in range(50, 501, 50)]
+        run.joinpath("selection.csv").write_text("\n".join(["step,target,loss_0,loss_1,acted_0,acted_1", *rows]) + "\n")
+    (row,) = RisingLearningRate("rises", "adadqn").rows(StudyScores(read_results(tmp_path / "s", epoch=100)))
+    assert row.measured.endswith(ends) and row.verdict == verdict
+
+
+def test_the_length_of_one_run_against_the_end_of_a_search(tmp_path: Path) -> None:
+    for seed in range(5):
+        write_run(tmp_path / "s", "adadqn", "CartPole-v1", seed, [1.0, 5.0, *[9.0] * 7])
+        write_run(tmp_path / "s", "random-search", "CartPole-v1", seed, [*[0.0] * 8, 5.0], algo="random-search")
+    scores = StudyScores(read_results(tmp_path / "s", epoch=100))
+    (row,) = Similar("", "adadqn", "random-search", "final IQM", after=2 / 9).rows(scores)
+    # 2/9 of 900 steps is the end of the second epoch.
+    assert row.measured == "IQM at 200 steps 5.00 against final IQM 5.00: difference 0.000 [0.000, 0.000]"
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -120,7 +196,17 @@ def test_claims_name_arms_that_the_study_has(name: str) -> None:
     """At one of its scales: a claim about an arm that only the larger one has is reported as not run."""
     page = PAGES[name]
     arms = {arm for scale in ("paper", "laptop") for arm in read_study(name, scale).arms}
-    curves = arms | {f"{arm}{suffix}" for arm in arms for suffix in ("-max", "-min")} | {BEST, WORST, EACH}
+    curves = (
+        arms
+        | {f"{arm}{suffix}" for arm in arms for suffix in ("-max", "-min")}
+        | {
+            BEST,
+            WORST,
+            EACH,
+            NOT_BEST,
+            NOT_WORST,
+        }
+    )
     for claim in page.claims:
         for entry in ("high", "low", "one", "other", "arm"):
             assert getattr(claim, entry, BEST) in curves, claim
@@ -147,10 +233,10 @@ def test_populations_and_searches_have_their_own_curves(tmp_path: Path) -> None:
                   space="images", env="MinAtar/Breakout")  # fmt: skip
     scores = StudyScores(read_results(root, epoch=100))
     found = claims(scores, "minatar-infinite")
-    assert found["AdaDQN has a better AUC than the best member of SEARL (SEARL-max)"][1] == "**yes**"
-    measured, verdict = found["At the length of one of its runs, AdaDQN matches the end performance of Random search"]
-    assert measured.startswith("final IQM 50.0 against 60.0: difference -10.0") and verdict == "**no**: lower"
-    assert found["SEARL's worst member (SEARL-min) is far below its best (SEARL-max)"][1] == "**yes**"
+    assert found["AdaDQN is above SEARL's worst member (SEARL-min)"][1] == "**yes**"
+    measured, verdict = found["AdaDQN has a higher return at the end than Random search, at equal steps"]
+    assert measured.startswith("final IQM 50.0 against 60.0: difference -10.0")
+    assert verdict == "**no**: the other way round"
     text = page_text(PAGES["minatar-infinite"], scores, summary_of(scores), ["curves"], "minatar_infinite", "runs")
     assert "## Which member was target" not in text and "## Figures" not in text
     assert "have the best return so far" in text

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -94,7 +96,33 @@ def test_the_probability_of_improvement_is_scipys_u() -> None:
     assert probability_of_improvement(x, y) == pytest.approx(np.mean(u), abs=1e-12)
 
 
+def test_infinite_scores_have_their_rank() -> None:
+    # Two runs that failed alike are a tie, as for ranks; 1 beats both of Y: (½ + 0 + 1 + 1) / 4.
+    x, y = [[-np.inf], [1.0]], [[-np.inf], [0.0]]
+    assert probability_of_improvement(x, y) == pytest.approx(2.5 / 4)
+    assert stats.mannwhitneyu(np.ravel(x), np.ravel(y)).statistic / 4 == pytest.approx(2.5 / 4)
+
+
+def test_a_missing_score_is_not_a_defeat() -> None:
+    x, y = [[np.nan], [1.0]], [[0.0], [0.0]]
+    assert np.isnan(probability_of_improvement(x, y)) and np.isnan(probability_of_improvement(y, x))
+
+
+@pytest.mark.parametrize("statistic", [iqm, median, mean, optimality_gap])
+def test_axes_are_those_of_numpy(statistic: Any) -> None:
+    scores = np.arange(6.0).reshape(2, 3)
+    assert statistic(scores, axis=np.int64(-1)).shape == (2,)
+    with pytest.raises(ValueError, match="axis 3 is out of bounds"):
+        statistic(scores, axis=3)
+
+
 def test_scores_that_cannot_be_compared_are_refused() -> None:
+    with pytest.raises(UserError, match=r"one score per task, but there are scores of the shape \(4,\)"):
+        probability_of_improvement(np.ones((3, 2, 4)), np.ones((3, 2, 4)))
+    with pytest.raises(UserError, match=r"one score per task, but there are scores of the shape \(4,\)"):
+        performance_profile(np.ones((3, 2, 4)), [0.0, 0.5, 1.0, 2.0])
+    with pytest.raises(UserError, match=r"a list of one NumPy array \[runs"):
+        performance_profile([[1.0, 2.0], [3.0]], [0.0])
     with pytest.raises(UserError, match="X has 1 and Y has 2"):
         probability_of_improvement([[1.0]], [[1.0, 2.0]])
     with pytest.raises(UserError, match="at least one task with at least one run"):

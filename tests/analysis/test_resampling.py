@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from adaqn.analysis import auc, bootstrap, difference, improvement, interval, iqm, mean
+from adaqn.analysis import auc, bootstrap, difference, improvement, interval, iqm, mean, performance_profile, profile
 from adaqn.errors import UserError
 
 
@@ -116,7 +116,35 @@ def test_improvement_has_an_interval() -> None:
     np.testing.assert_allclose([found.low, found.high], np.percentile(draws, [2.5, 97.5]), atol=0.012)
 
 
+def test_improvement_has_the_value_of_ranks_and_keeps_missing_scores() -> None:
+    found = improvement([[-np.inf]], [[-np.inf]])
+    assert (found.value, found.low, found.high) == (0.5, 0.5, 0.5)
+    assert np.isnan(improvement([[np.nan], [1.0]], [[0.0]])).all()
+
+
+def test_sides_with_different_tasks_or_epochs_are_refused() -> None:
+    with pytest.raises(UserError, match="X has 6 and Y has 3"):
+        difference(np.ones((5, 6)), np.ones((5, 3)))
+    with pytest.raises(UserError, match=r"X has \(20,\) and Y has \(10,\)"):
+        difference(np.ones((5, 1, 20)), np.ones((5, 1, 10)), then=auc)
+
+
+def test_the_band_of_a_profile_is_around_it_whatever_the_numbers_of_runs() -> None:
+    # Eight runs above the threshold in one task, two below it in the other: each task counts one half.
+    uneven = [np.ones(8), np.zeros(2)]
+    found = profile(uneven, [0.5])
+    assert [found.value.tolist(), found.low.tolist(), found.high.tolist()] == [[0.5]] * 3
+    # A resample of the second task has none, one or both of its runs above: (1 + 0) / 2, (1 + ½) / 2 or 1.
+    mixed = profile([np.ones(8), np.array([0.0, 1.0])], [0.5])
+    assert (mixed.value.item(), mixed.low.item(), mixed.high.item()) == (0.75, 0.5, 1.0)
+    tau = np.linspace(-1.0, 1.0, 5)
+    scores = np.random.default_rng(0).normal(size=(6, 3))
+    np.testing.assert_allclose(profile(scores, tau).value, performance_profile(scores, tau))
+
+
 def test_impossible_requests_are_refused() -> None:
+    with pytest.raises(UserError, match="resamples must be at least 1"):
+        improvement([[1.0]], [[0.0]], resamples=0)
     with pytest.raises(UserError, match="resamples must be at least 1"):
         bootstrap([[1.0]], resamples=0)
     with pytest.raises(UserError, match="between 0 and 1, but it is 95"):

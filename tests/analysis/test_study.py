@@ -67,6 +67,19 @@ def test_unfinished_runs_are_left_out_and_named(tmp_path: Path) -> None:
     assert [run.seed for run in study.arms[0].runs] == [0]
 
 
+def test_runs_with_returns_that_are_not_finite_are_left_out_and_named(tmp_path: Path) -> None:
+    root = write_study(tmp_path / "s", seeds=(0, 1))
+    write_run(root, "broken", "CartPole-v1", 0, [float("nan")] * 10)
+    write_run(root, "adadqn", "CartPole-v1", 2, [*[1.0] * 9, float("inf")])
+    study = read_results(root)
+    assert study.left_out == (
+        "adadqn/CartPole-v1/2 has returns that are not finite",
+        "broken/CartPole-v1/0 has returns that are not finite",
+        "broken has no finished run",
+    )
+    assert [run.seed for run in study.arms[0].runs] == [0, 1]
+
+
 def test_arms_that_lack_an_environment_are_not_pooled(tmp_path: Path) -> None:
     root = write_study(tmp_path / "s", ("CartPole-v1", "Acrobot-v1"), seeds=(0,))
     write_run(root, "extra", "CartPole-v1", 0, [1.0] * 10)

@@ -42,6 +42,9 @@ def test_grid_search_is_compared_at_equal_samples(tmp_path: Path) -> None:
     found = {row.series: row for row in summarize(root, epoch=100).rows}
     # In 400 steps, three runs of grid search have taken 133 each: all of the first epoch and a third of the second.
     assert found["grid search"].auc.value == pytest.approx((3.0 + 6.0 / 3) / (4 / 3))
+    # One seed is its own worst: the part of the second epoch counts for it, too.
+    assert found["grid search"].worst_auc == pytest.approx(found["grid search"].auc.value)
+    assert found["grid search"].worst_final == found["grid search"].final.value == 3.0
     assert found["grid search"].steps_per_run == 1200
     behind = found["grid search"].auc_behind_main
     assert behind is not None and behind.value == pytest.approx(8.0 - 3.75)

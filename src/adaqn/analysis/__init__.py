@@ -14,7 +14,7 @@ from adaqn.analysis.metrics import (
     worst_seed,
 )
 from adaqn.analysis.protocols import grid_search, random_search, running_maximum
-from adaqn.analysis.resampling import Interval, bootstrap, difference, improvement, interval
+from adaqn.analysis.resampling import Interval, bootstrap, difference, improvement, interval, profile
 from adaqn.analysis.study import read_results
 from adaqn.analysis.summary import StudySummary, summarize
 
@@ -35,6 +35,7 @@ __all__ = [
     "optimality_gap",
     "performance_profile",
     "probability_of_improvement",
+    "profile",
     "random_search",
     "read_results",
     "returns_per_epoch",

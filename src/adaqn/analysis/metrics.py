@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple
 from numpy.typing import ArrayLike, NDArray
 
 from adaqn.errors import UserError
@@ -25,7 +26,13 @@ def by_task(scores: ArrayLike | Sequence[ArrayLike]) -> list[Floats]:
     if isinstance(scores, (list, tuple)) and all(isinstance(task, np.ndarray) for task in scores):
         tasks = [np.asarray(task, np.float64) for task in scores]
     else:
-        whole = np.asarray(scores, np.float64)
+        try:
+            whole = np.asarray(scores, np.float64)
+        except ValueError as error:
+            raise UserError(
+                "scores must be numbers [runs, tasks, ...] or, where tasks have different numbers of runs, a list of "
+                f"one NumPy array [runs, ...] for each task, but: {error}"
+            ) from None
         tasks = (
             [whole] if whole.ndim == 1 else [whole[:, index] for index in range(whole.shape[1])] if whole.ndim else []
         )
@@ -104,23 +111,46 @@ def worst_seed(scores: ArrayLike) -> int:
 def performance_profile(scores: ArrayLike | Sequence[ArrayLike], thresholds: ArrayLike) -> Floats:
     """Share of the runs, each task counting the same, whose score is above each threshold. [thresholds]"""
     tau = np.asarray(thresholds, np.float64)
-    return np.mean([(task[:, None] > tau).mean(axis=0) for task in by_task(scores)], axis=0)
+    return np.mean([(task[:, None] > tau).mean(axis=0) for task in single_scores(scores)], axis=0)
 
 
 def probability_of_improvement(x: ArrayLike | Sequence[ArrayLike], y: ArrayLike | Sequence[ArrayLike]) -> float:
     """How likely a run of X has a higher score than one of Y on the same task, averaged over tasks.
 
-    For n runs of X and m of Y it is the Mann-Whitney U statistic divided by nm; a tie counts one half.
+    For n runs of X and m of Y it is the Mann-Whitney U statistic divided by nm; a tie counts one half. NaN where one of
+    the scores is NaN.
     """
-    mine, theirs = by_task(x), by_task(y)
-    if len(mine) != len(theirs):
-        raise UserError(f"both must have the same tasks, but X has {len(mine)} and Y has {len(theirs)}")
-    return float(np.mean([_superiority(own, other) for own, other in zip(mine, theirs, strict=True)]))
+    mine, theirs = single_scores(x), single_scores(y)
+    require_same_tasks(mine, theirs)
+    return float(np.mean([wins(own, other).mean() for own, other in zip(mine, theirs, strict=True)]))
 
 
-def _superiority(x: Floats, y: Floats) -> float:
-    difference = x[:, None] - y[None, :]
-    return float(np.mean((difference > 0.0) + 0.5 * (difference == 0.0)))
+def single_scores(scores: ArrayLike | Sequence[ArrayLike]) -> list[Floats]:
+    """One array [runs] for each task; curves are refused."""
+    tasks = by_task(scores)
+    if tasks[0].ndim != 1:
+        raise UserError(
+            f"each run must have one score per task, but there are scores of the shape {tasks[0].shape[1:]}: "
+            "take an epoch or an area of each curve first"
+        )
+    return tasks
+
+
+def require_same_tasks(x: Sequence[Floats], y: Sequence[Floats]) -> None:
+    """Refuse sides that cannot be compared task by task."""
+    if len(x) != len(y):
+        raise UserError(f"both must have the same tasks, but X has {len(x)} and Y has {len(y)}")
+    if x[0].shape[1:] != y[0].shape[1:]:
+        raise UserError(
+            f"both must have scores of the same shape behind the runs, but X has {x[0].shape[1:]} and Y has "
+            f"{y[0].shape[1:]}"
+        )
+
+
+def wins(x: Floats, y: Floats) -> Floats:
+    """1 where a run of X has the higher score, ½ at a tie, NaN where one of them is. [n, m]"""
+    own, other = x[:, None], y[None, :]
+    return np.where(np.isnan(own) | np.isnan(other), np.nan, (own > other) + 0.5 * (own == other))
 
 
 def _last(scores: ArrayLike, axis: Axis) -> Floats:
@@ -128,7 +158,7 @@ def _last(scores: ArrayLike, axis: Axis) -> Floats:
     values = np.asarray(scores, np.float64)
     if axis is None:
         return values.reshape(-1)
-    axes = [a % values.ndim for a in ((axis,) if isinstance(axis, int) else axis)]
+    axes = normalize_axis_tuple(axis, values.ndim)
     kept = [a for a in range(values.ndim) if a not in axes]
     moved = np.transpose(values, [*kept, *axes])
     return moved.reshape(*(values.shape[a] for a in kept), -1)

@@ -7,6 +7,8 @@ has the runs to choose by; without it, choosing and reporting use the same runs,
 
 from __future__ import annotations
 
+import itertools
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +17,7 @@ from numpy.typing import NDArray
 from adaqn.analysis.metrics import Floats, iqm
 from adaqn.runs.reading import Evaluations
 
-SEQUENCES = 2000  # of sets, drawn for the expectation of random search
+SEQUENCES = 2000  # of sets, drawn for the expectation of random search where there are more than these
 
 
 class GridSearch(NamedTuple):
@@ -30,7 +32,8 @@ def grid_search(scores: Floats, tuning: Floats | None = None) -> GridSearch:
 
     Epoch t has taken K times as many environment steps as one run had by then.
     """
-    chosen = np.argmax(iqm(scores if tuning is None else tuning, axis=1), axis=0)
+    judged = iqm(scores if tuning is None else tuning, axis=1)
+    chosen = np.argmax(np.where(np.isnan(judged), -np.inf, judged), axis=0)  # a set without a score is never the best
     return GridSearch(chosen, scores[chosen, :, np.arange(scores.shape[2])].T)
 
 
@@ -39,28 +42,37 @@ def random_search(
 ) -> Floats:
     """What a random search over the K sets has in expectation, one trial after the other. [runs, trials · epochs]
 
-    The expectation is over sequences of different sets, by Monte Carlo. While the first trial goes on, its return
-    counts, so that the curve is the mean over the sets. Later a trial counts from when it does better than the best of
-    the finished ones, whose final score counts until then.
+    The expectation is over sequences of different sets: over all of them if there are few, and by Monte Carlo
+    otherwise. While the first trial goes on, its return counts, so that the curve is the mean over the sets. Later a
+    trial counts from when it does better than the best of the finished ones, whose final score counts until then.
     """
     sets, runs, epochs = scores.shape
     trials = min(trials, sets)
     rng = np.random.default_rng(seed)
-    orders = rng.permuted(np.tile(np.arange(sets), (sequences, 1)), axis=1)[:, :trials]
+    orders = _orders(sets, sequences, rng)[:, :trials]
     # What a trial is judged by: the IQM of its set in the tuning runs, or its own return.
     judged = np.broadcast_to(scores if tuning is None else iqm(tuning, axis=1)[:, None, :], scores.shape)
-    best_judged = np.full((sequences, runs), -np.inf)
-    best_score = np.zeros((sequences, runs))
+    best_judged = np.full((len(orders), runs), -np.inf)
+    best_score = np.full((len(orders), runs), np.nan)
     result = np.empty((runs, trials * epochs))
     for trial in range(trials):
         own, own_judged = scores[orders[:, trial]], judged[orders[:, trial]]  # [sequences, runs, epochs]
-        counts = own_judged > best_judged[:, :, None]
+        # The first trial counts whatever it does, also if it has failed.
+        counts = (own_judged > best_judged[:, :, None]) | (trial == 0)
         shown = np.where(counts, own, best_score[:, :, None])
         result[:, trial * epochs : (trial + 1) * epochs] = shown.mean(axis=0)
         better = counts[:, :, -1]
         best_score = np.where(better, own[:, :, -1], best_score)
-        best_judged = np.where(better, own_judged[:, :, -1], best_judged)
+        best_judged = np.fmax(np.where(better, own_judged[:, :, -1], best_judged), -np.inf)  # anything beats a NaN
     return result
+
+
+def _orders(sets: int, sequences: int, rng: np.random.Generator) -> NDArray[np.intp]:
+    """Sequences of the sets in which each is in each place equally often. [sequences or a few more, sets]"""
+    if math.factorial(sets) <= sequences:
+        return np.array(list(itertools.permutations(range(sets))), np.intp)
+    drawn = rng.permuted(np.tile(np.arange(sets), (-(-sequences // sets), 1)), axis=1)
+    return np.concatenate([np.roll(drawn, shift, axis=1) for shift in range(sets)])
 
 
 def running_maximum(scores: Floats) -> Floats:

@@ -11,7 +11,18 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from adaqn.analysis.metrics import Floats, by_task, iqm, pooled, probability_of_improvement
+from adaqn.analysis.metrics import (
+    Floats,
+    by_task,
+    iqm,
+    mean,
+    performance_profile,
+    pooled,
+    probability_of_improvement,
+    require_same_tasks,
+    single_scores,
+    wins,
+)
 from adaqn.errors import UserError
 
 RESAMPLES = 2000
@@ -46,8 +57,7 @@ def bootstrap(
     A resample has as many runs of each task as there are, drawn with replacement from those of the task, independently
     of the other tasks. A run is drawn with its whole curve.
     """
-    if resamples < 1:
-        raise UserError(f"resamples must be at least 1, but it is {resamples}")
+    _require_resamples(resamples)
     tasks = by_task(scores)
     drawn = _draws([len(task) for task in tasks], resamples, seed)
     rest = tasks[0].shape[1:]
@@ -88,6 +98,7 @@ def difference(
     seed: int = 0,
 ) -> Interval:
     """The statistic of X minus that of Y; the runs of both are drawn independently of each other."""
+    require_same_tasks(by_task(x), by_task(y))
     own, own_draws = _value_and_draws(x, statistic, then, resamples, _seed(seed, 0))
     other, other_draws = _value_and_draws(y, statistic, then, resamples, _seed(seed, 1))
     return Interval(own - other, *percentile_bounds(own_draws - other_draws, confidence))
@@ -102,15 +113,30 @@ def improvement(
 ) -> Interval:
     """Probability of improvement of X over Y, averaged over tasks, with its interval. `x`, `y` [runs, tasks]"""
     value = probability_of_improvement(x, y)
+    _require_resamples(resamples)
     totals = np.zeros(resamples)
     tasks = list(zip(by_task(x), by_task(y), strict=True))
     for index, (own, other) in enumerate(tasks):
-        wins = (own[:, None] > other) + 0.5 * (own[:, None] == other)  # [n, m]
         # A resample is how often each run was drawn: its share of the pairs is a product.
         mine = _counts(len(own), resamples, _seed(seed, 2 * index))
         theirs = _counts(len(other), resamples, _seed(seed, 2 * index + 1))
-        totals += np.einsum("bn,nm,bm->b", mine, wins, theirs, optimize=True) / (len(own) * len(other))
+        totals += np.einsum("bn,nm,bm->b", mine, wins(own, other), theirs, optimize=True) / (len(own) * len(other))
     return Interval(np.asarray(value), *percentile_bounds(totals / len(tasks), confidence))
+
+
+def profile(
+    scores: ArrayLike | Sequence[ArrayLike],
+    thresholds: ArrayLike,
+    resamples: int = RESAMPLES,
+    confidence: float = CONFIDENCE,
+    seed: int = 0,
+) -> Interval:
+    """The performance profile with its pointwise interval, each task counting the same. [thresholds]"""
+    tau = np.asarray(thresholds, np.float64)
+    tasks = single_scores(scores)
+    above = [(task[:, None] > tau).astype(np.float64) for task in tasks]
+    draws = [bootstrap([task], mean, resamples, _seed(seed, index)) for index, task in enumerate(above)]
+    return Interval(performance_profile(tasks, tau), *percentile_bounds(np.mean(draws, axis=0), confidence))
 
 
 def percentile_bounds(draws: Floats, confidence: float = CONFIDENCE) -> tuple[Floats, Floats]:
@@ -135,6 +161,11 @@ def _value_and_draws(
     if then is not None:
         value, draws = np.asarray(then(value), np.float64), np.asarray(then(draws), np.float64)
     return value, draws
+
+
+def _require_resamples(resamples: int) -> None:
+    if resamples < 1:
+        raise UserError(f"resamples must be at least 1, but it is {resamples}")
 
 
 def _draws(sizes: Sequence[int], resamples: int, seed: int) -> NDArray[np.intp]:

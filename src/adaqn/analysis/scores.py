@@ -84,17 +84,22 @@ class Series:
     @cached_property
     def worst(self) -> Floats:
         """The curve of the seed with the lowest area, averaged over environments. [epochs]"""
+        return self.worst_until(self.epoch * self.epochs)
+
+    def worst_until(self, steps: float) -> Floats:
+        """The curve of the seed with the lowest area over the first so many steps. [epochs]"""
+        epochs = min(float(self.epochs), steps / self.epoch)
         shared = sorted(set.intersection(*(set(seeds) for seeds in self.seeds))) if self.seeds else []
         if not shared:
             everything = np.concatenate(self.scores)
-            return everything[int(np.argmin(auc(everything)))]
+            return everything[int(np.argmin(auc(everything, epochs)))]
         by_seed = np.stack(
             [
                 np.stack([task[list(own).index(seed)] for task, own in zip(self.scores, self.seeds, strict=True)])
                 for seed in shared
             ]
         ).mean(axis=1)
-        return by_seed[int(np.argmin(auc(by_seed)))]
+        return by_seed[int(np.argmin(auc(by_seed, epochs)))]
 
 
 @dataclass(frozen=True)

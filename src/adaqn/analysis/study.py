@@ -11,9 +11,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
+
 from adaqn.agents.registry import algorithm, algorithm_names
 from adaqn.analysis.epochs import usual_epoch
 from adaqn.analysis.loading import StudyRun, find_runs
+from adaqn.analysis.metrics import Floats
 from adaqn.errors import UserError
 from adaqn.files import Json, read_yaml
 from adaqn.hyperparameters import Hyperparameters
@@ -147,9 +150,11 @@ def results_of(root: Path, found: Sequence[StudyRun], epoch: int | None = None) 
     tuning = _seeds(root, definition)
     finished = [run for run in found if run.summary is not None]
     left_out = [f"{run.arm}/{run.environment}/{run.seed} is not finished" for run in found if run.summary is None]
-    silent = [run for run in finished if not _has_scores(run)]
+    silent = [run for run in finished if not len(_returns(run))]
     left_out += [f"{run.arm}/{run.environment}/{run.seed} has no episode that ended" for run in silent]
-    usable = [run for run in finished if run not in silent]
+    broken = [run for run in finished if not np.isfinite(_returns(run)).all()]
+    left_out += [f"{run.arm}/{run.environment}/{run.seed} has returns that are not finite" for run in broken]
+    usable = [run for run in finished if run not in silent and run not in broken]
     arms = [
         arm for name in _order(definition, found) if (arm := _arm(name, [r for r in usable if r.arm == name], tuning))
     ]
@@ -197,10 +202,10 @@ def _kind(config: Json) -> Kind:
     return "ensemble" if chosen.copies is None else "single"
 
 
-def _has_scores(run: StudyRun) -> bool:
-    """Whether there is an episode to judge the run by; of a population, one in which a member was evaluated."""
+def _returns(run: StudyRun) -> Floats:
+    """The returns that the run is judged by; of a population, those of its members in evaluations."""
     evaluated = run.data.member_evaluations if _kind(run.config) == "population" else None
-    return len(run.episodes.step if evaluated is None else evaluated.step) > 0
+    return run.episodes.total if evaluated is None else evaluated.total
 
 
 def _definition(root: Path) -> Json:

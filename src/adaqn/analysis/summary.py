@@ -113,7 +113,7 @@ def _row(series: Series, scores: StudyScores, steps: int) -> Row:
     part, main = series.until(steps), scores.main
     # Grid search after so many steps is in the middle of an epoch of its runs; its area counts that part.
     epochs = min(float(series.epochs), steps / series.epoch)
-    area = series.area(steps)
+    area, worst = series.area(steps), series.worst_until(steps)
     behind = improves = None
     if main is not None and series is not main:
         behind = Estimate.of(difference(main.until(steps).scores, series.at_epochs(main.epoch, steps), then=auc))
@@ -128,8 +128,8 @@ def _row(series: Series, scores: StudyScores, steps: int) -> Row:
         runs=series.runs,
         final=Estimate.of(part.final_score),
         auc=Estimate.of(area),
-        worst_final=float(part.worst[-1]),
-        worst_auc=float(auc(part.worst)),
+        worst_final=float(worst[part.epochs - 1]),
+        worst_auc=float(auc(worst, epochs)),
         steps_per_run=int(series.steps[-1]) if series.arm is None else max(run.steps for run in series.arm.runs),
         seconds_per_run=float(np.mean([value for value in seconds if value is not None]))
         if known and seconds

@@ -6,9 +6,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from adaqn.analysis.figures.curves import curve_legend
-from adaqn.analysis.metrics import mean, performance_profile
 from adaqn.analysis.page import Page
-from adaqn.analysis.resampling import interval
+from adaqn.analysis.resampling import profile
 from adaqn.analysis.style import legend_below, new_figure
 
 POINTS = 201
@@ -24,12 +23,9 @@ def draw(page: Page) -> Figure:
     axes = figure.subplots()
     for one in series:
         look = page.look(one)
-        above = [(task[:, None] > thresholds).astype(np.float64) for task in one.final]
-        bounds = interval(above, mean)
-        axes.plot(
-            thresholds, performance_profile(list(one.final), thresholds), color=look.colour, linestyle=look.dashes
-        )
-        axes.fill_between(thresholds, bounds.low, bounds.high, color=look.colour, alpha=0.12, linewidth=0)
+        found = profile(one.final, thresholds)
+        axes.plot(thresholds, found.value, color=look.colour, linestyle=look.dashes)
+        axes.fill_between(thresholds, found.low, found.high, color=look.colour, alpha=0.12, linewidth=0)
     axes.set_xlim(thresholds[0], thresholds[-1])
     axes.set_ylim(-0.02, 1.02)
     axes.set_xlabel(f"{page.scores.scale.label} τ")
