@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import re
 import time
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from adaqn.hyperparameters import Convolution, Hyperparameters
 from adaqn.runs.config import read_config
 from adaqn.studies.definition import read_study
 from adaqn.studies.study import RunKey
-from benchmarks import comparison, flops, metagradient, page, study_flops, summary
+from benchmarks import comparison, flops, interval_coverage, metagradient, page, study_flops, summary
 from benchmarks.contenders import Contender, DQNSettings, algorithm
 from benchmarks.duels import DUELS, Duel
 from benchmarks.learning_curve import Curve, Episode, EpisodeLog, read_curve, write_curve
@@ -225,6 +226,17 @@ def test_counted_flops_are_those_that_xla_finds_in_the_update() -> None:
             threads=1).learn(30)  # fmt: skip
     critic, actor = flops.perceptron(4, wide, 1), flops.perceptron(3, (139, 149), 2)
     assert 1.0 <= max(found) / flops.sac_update([critic, critic], actor, batch) < 1.05
+
+
+def test_intervals_of_three_runs_are_too_narrow_and_those_of_twenty_hold() -> None:
+    few, many = (interval_coverage.coverage("normal", runs, studies=500) for runs in (3, 20))
+    # 500 studies: the standard deviation of a share of 0.95 is 0.01.
+    assert few[0] < 0.82 and few[1] < 0.87
+    assert all(0.9 < share < 0.98 for share in many)
+    # All distributions have intervals around the true IQM, also the skewed one, whose mean is far from it.
+    assert interval_coverage.coverage("exponential", 20, studies=500)[0] > 0.9
+    row = interval_coverage.table([20], studies=50)[2]
+    assert re.fullmatch(r"\| 20 \| \d+% to \d+% \| \d+% to \d+% \|", row)
 
 
 def test_latency_separates_cold_from_warm() -> None:
