@@ -28,14 +28,14 @@ class GenerationRow(NamedTuple):
 
 
 def rows(path: Path) -> list[GenerationRow]:
-    """A row for each generation of an observed run."""
+    """A row for each generation of an observed run, but not for one at its very end."""
     run, lines = read_run(path), read_observation(path)
-    starts = [int(line["step"]) for line in run.members]
+    starts, end = [int(line["step"]) for line in run.members], int(run.selection.step[-1])
     found = []
-    for first, following in zip(starts, [*starts[1:], int(run.selection.step[-1]) + 1], strict=True):
+    for first, following in zip(starts, [*starts[1:], end + 1], strict=True):
         # A target update at the step of a generation chose among the members that came out of it.
         own = [line for line in lines if first <= line["step"] < following]
-        if not own:
+        if not own or first == end:
             continue
         ended = (run.episodes.step > first) & (run.episodes.step <= following)
         returns, lengths = run.episodes.total[ended], run.episodes.length[ended]

@@ -71,6 +71,12 @@ def test_the_table_tells_whether_the_chosen_policy_is_a_good_one(tmp_path: Path)
     assert first.agreement == pytest.approx(0.0)  # 1 at the first look, -1 at the second
     assert second == (200, -220.0, 4, "b", 1.0, -10.0, -10.0, 0.0)  # equal returns say nothing
     assert table(run).splitlines()[2].startswith("| 0 | -20 | 4 | a | 65% | 20 | 40 | 0.00 |")
+    generations = (run / "members.jsonl").read_text().splitlines()
+    at_end = json.dumps(json.loads(generations[-1]) | {"step": 400})
+    (run / "members.jsonl").write_text("\n".join([*generations, at_end]) + "\n")
+    with (run / OBSERVATION).open("a") as file:
+        file.write(line(400, 2, [2.0, 1.0, 2.0], [9.0, 9.0, 9.0], [0, 10, 0]))
+    assert rows(run) == [first, second]  # members that came at the end of the run have no row, nor a part in another
 
 
 def test_episodes_that_the_time_limit_cuts_off_are_not_counted_as_ended(tmp_path: Path) -> None:
