@@ -35,6 +35,15 @@ def test_a_policy_name_is_pointed_out(positional: tuple[Any, ...], keywords: dic
 
 
 @pytest.mark.parametrize(
+    ("model", "misspelt", "meant"),
+    [(DQN, "learning_rat", "learning_rate"), (DQN, "policy_kwarg", "policy_kwargs"), (AdaDQN, "mebers", "members")],
+)
+def test_all_arguments_of_a_class_are_suggested(model: Any, misspelt: str, meant: str) -> None:
+    with pytest.raises(UserError, match=rf"^unknown setting '{misspelt}'; did you mean '{meant}'\?"):
+        model("CartPole-v1", **{misspelt: None})
+
+
+@pytest.mark.parametrize(
     ("argument", "given", "instead"),
     [
         ("verbose", 1, "progress_bar=True"),

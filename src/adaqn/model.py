@@ -33,7 +33,7 @@ from adaqn.runs.gym_spaces import check_same_spaces, describe_spaces, gym_spaces
 from adaqn.runs.hints import speed_hint
 from adaqn.runs.hub import MODEL, fetch_agent
 from adaqn.runs.session import Output, RunSession, evaluation_callbacks
-from adaqn.signatures import signature_of
+from adaqn.signatures import other_arguments, signature_of
 from adaqn.snapshot import reading, require_plausible_size
 from adaqn.space import SearchSpace, named_spaces
 from adaqn.stable_baselines import hyperparameters_from, refuse_foreign, refuse_policy_name, with_hyperparameters
@@ -106,7 +106,7 @@ class Model(TrainedPolicy):
         self._base = base
         refuse_foreign(type(self).__name__, chosen, settings)
         changes = hyperparameters_from(type(self).__name__, chosen, settings)
-        self.settings = chosen.configure(settings)
+        self.settings = chosen.configure(settings, other_arguments(chosen))
         self.seed = count("seed", seed)
         given = population_from(members, space, schedule)
         self._source = EnvironmentSource.of(env, env_kwargs, wrappers, imports)
