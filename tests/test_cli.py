@@ -223,7 +223,7 @@ def test_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (["train", "--config", "missing.yaml"], "there is no file missing.yaml"),
         (["train", "--config", "lunar-landr"], "did you mean 'lunar-lander'?"),
         (["resume", "nowhere"], "there is no run directory nowhere"),
-        (["evaluate", "nowhere"], "there is no file nowhere"),
+        (["evaluate", "nowhere"], "there is no run directory and no saved agent nowhere"),
         (["evaluate", "nowhere", "--episodes", "0"], "--episodes must be at least 1"),
     ],
     ids=lambda value: value if isinstance(value, str) else None,

@@ -340,11 +340,19 @@ class Model(TrainedPolicy):
         replay buffer and XLA's threads; to continue exactly, resume a run directory.
         """
         file = zip_path(path)
+        if not file.exists() and RunDirectory(Path(path)).config.is_file():
+            raise UserError(
+                f"{path} is a run directory, not a saved agent: use {cls.__name__}.from_run for its last model, "
+                f"or load {RunDirectory(Path(path)).best_model}"
+            )
         with reading(file, kind="agent") as stored, reading_saved(str(file)):
             meta = stored.meta
             algo = meta["config"].get("algo")
             if cls is not Model and cls.algo != algo:
-                raise UserError(f"{file} holds an agent of {algo}, which {cls.__name__}.load does not read")
+                raise UserError(
+                    f"{file} holds an agent of {algo}, which {cls.__name__}.load does not read: "
+                    f"use {_class_name(algo)}.load"
+                )
             model = _without_environment(str(file), meta["config"], meta["spaces"], stored.nbytes, env, trust_env)
             agent, trainer = model._trainer.agent, model._trainer
             require_plausible_size(str(file), stored.nbytes, agent.saved_bytes(meta["agent"]))
@@ -378,6 +386,11 @@ class Model(TrainedPolicy):
 def model_class(algo: str) -> type[Model]:
     """The public class of an algorithm, or a new class if it has none."""
     return MODELS.get(algo) or type(algo, (Model,), {"algo": algo})
+
+
+def _class_name(algo: str) -> str:
+    """The public class of an algorithm; `Model` reads agents of all algorithms."""
+    return MODELS[algo].__name__ if algo in MODELS else "adaqn.model.Model"
 
 
 def _named_by_user(env: EnvironmentLike | EnvironmentOverride | None) -> tuple[str, ...]:
