@@ -106,7 +106,7 @@ def test_load_checks_class_spaces_and_file(trained: AdaDQN, tmp_path: Path) -> N
     with pytest.raises(UserError, match=r"holds an agent of adadqn, which DQN\.load does not read: use AdaDQN\.load$"):
         DQN.load(path)
     with pytest.raises(
-        CheckpointError, match=r"was made for the observation space .*\[4\].* but the environment has .*\[6\]"
+        CheckpointError, match=r"was made for the observation space Box \(4,\) float32, but .* has Box \(6,\) float32$"
     ):
         AdaDQN.load(path, env=gymnasium.make("Acrobot-v1"))
     with pytest.raises(CheckpointError, match="there is no file"):
