@@ -177,8 +177,8 @@ def test_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     [
         (["trian"], "did you mean 'train'?"),
         (["train", "--stesp", "5"], "did you mean '--steps'?"),
-        (["train", "--env", "CartPole-v1"], "does not set steps"),
-        (["train", "--steps", "5000"], "does not set env"),
+        (["train", "--env", "CartPole-v1"], "the command line does not set --steps, "),
+        (["train", "--steps", "5000"], "the command line does not set --env, "),
         (["train", "--env", "CartPol-v1", "--steps", "5000"], "did you mean 'CartPole-v1'?"),
         (["train", "--env", "CartPole-v1", "--steps", "many"], "'many'"),
         (["train", "--env", "CartPole-v1", "--steps", "-5"], "steps must be a whole number of at least 1"),
