@@ -103,10 +103,10 @@ def test_save_and_load(trained: AdaDQN, tmp_path: Path) -> None:
 
 def test_load_checks_class_spaces_and_file(trained: AdaDQN, tmp_path: Path) -> None:
     path = trained.save(tmp_path / "a")
-    with pytest.raises(UserError, match=r"holds an agent of adadqn, which DQN\.load does not read"):
+    with pytest.raises(UserError, match=r"holds an agent of adadqn, which DQN\.load does not read: use AdaDQN\.load$"):
         DQN.load(path)
     with pytest.raises(
-        CheckpointError, match=r"was made for the observation space .*\[4\].* but the environment has .*\[6\]"
+        CheckpointError, match=r"was made for the observation space Box \(4,\) float32, but .* has Box \(6,\) float32$"
     ):
         AdaDQN.load(path, env=gymnasium.make("Acrobot-v1"))
     with pytest.raises(CheckpointError, match="there is no file"):
@@ -162,8 +162,12 @@ def test_run_dir_is_written_and_not_overwritten(tmp_path: Path) -> None:
         "progress.csv", "tensorboard", "checkpoint", "summary.json",
     }  # fmt: skip
     again = AdaDQN("CartPole-v1", SMALL, **QUICK)
-    with pytest.raises(UserError, match="is not empty"):
+    with pytest.raises(UserError, match=r"is not empty .*`adaqn resume .*/run` continues .*in Python force=True"):
         again.learn(300, run_dir=tmp_path / "run")
+    with pytest.raises(UserError, match=r"is not empty .*choose another directory, .*beside these files$"):
+        again.learn(300, run_dir=tmp_path)
+    with pytest.raises(UserError, match=r"run is a run directory, .*use AdaDQN\.from_run .*or load .*best_model\.zip$"):
+        AdaDQN.load(tmp_path / "run")
     again.learn(300, run_dir=tmp_path / "run", force=True)
 
 

@@ -445,7 +445,7 @@ def test_mistakes_on_the_command_line_get_one_sentence(
 ) -> None:
     saved = dqn.save(tmp_path / "agent")
     for arguments, sentence in (
-        ([str(tmp_path / "nothing.zip")], "there is no file"),
+        ([str(tmp_path / "nothing.zip")], "no saved agent"),
         ([str(tmp_path)], "is not a run directory"),
         ([str(saved), "-o", str(tmp_path)], "is a directory; name a file for the policy"),
         ([str(saved), "-o", str(saved / "policy.npz")], "cannot write"),

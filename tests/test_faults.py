@@ -127,4 +127,4 @@ def test_resume_refuses_an_environment_with_other_spaces(
     monkeypatch.setattr(Faulty, "action_space", gymnasium.spaces.Discrete(3))
     assert main(["resume", str(tmp_path / "run"), "--quiet"]) == 1
     message = capsys.readouterr().err
-    assert "was made for the action space {'kind': 'Discrete', 'n': 2" in message and "'n': 3" in message
+    assert "was made for the action space Discrete 2, but the environment has Discrete 3" in message

@@ -110,6 +110,17 @@ def test_a_convolution_in_one_word_is_checked_as_any_other() -> None:
         convolutions_from_text("32k8s0")
 
 
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [("gamma", "called discount"), ("lr", "called learning_rate"), ("batch_size", "a setting of the run")],
+)
+def test_names_of_other_libraries_and_shared_settings_are_explained(name: str, instead: str) -> None:
+    with pytest.raises(UserError, match=f"^unknown hyperparameter '{name}': .*{instead}"):
+        grid(**{name: [1, 2]})
+    with pytest.raises(UserError, match=f"^unknown hyperparameter '{name}': .*{instead}"):
+        Hyperparameters.from_dict({name: 1})
+
+
 def test_a_grid_without_columns_is_its_base() -> None:
     assert grid() == (Hyperparameters(),)
     assert grid(Hyperparameters(loss="l1")) == (Hyperparameters(loss="l1"),)

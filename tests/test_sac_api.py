@@ -192,8 +192,8 @@ def test_variants_are_selection_rules_and_numbers_of_members() -> None:
     for wrong, sentence in (
         (lambda: SAC("Pendulum-v1", SMALL), "exactly 2 equal members, but got 3"),
         (lambda: AdaSAC("Pendulum-v1", SMALL[:1]), "needs at least 2 members, but got 1"),
-        (lambda: AdaSAC("CartPole-v1"), "must be a Box, but it is a Discrete; .* DQN family"),
-        (lambda: DQN("Pendulum-v1"), "must be Discrete, but it is a Box; .* SAC family"),
+        (lambda: AdaSAC("CartPole-v1"), "must be a Box, but it is a Discrete; .* AdaDQN"),
+        (lambda: DQN("Pendulum-v1"), "must be Discrete, but it is a Box; .* AdaSAC or AdaTD3"),
         (lambda: AdaSAC("Pendulum-v1", learning_rate=1e-3), "learning_rate is a hyperparameter of each member"),  # pyright: ignore[reportCallIssue]
         (lambda: RandSAC("Pendulum-v1", selection="lowest"), "selection='random', but got selection='lowest'"),
     ):

@@ -35,6 +35,15 @@ def test_a_policy_name_is_pointed_out(positional: tuple[Any, ...], keywords: dic
 
 
 @pytest.mark.parametrize(
+    ("model", "misspelt", "meant"),
+    [(DQN, "learning_rat", "learning_rate"), (DQN, "policy_kwarg", "policy_kwargs"), (AdaDQN, "mebers", "members")],
+)
+def test_all_arguments_of_a_class_are_suggested(model: Any, misspelt: str, meant: str) -> None:
+    with pytest.raises(UserError, match=rf"^unknown setting '{misspelt}'; did you mean '{meant}'\?"):
+        model("CartPole-v1", **{misspelt: None})
+
+
+@pytest.mark.parametrize(
     ("argument", "given", "instead"),
     [
         ("verbose", 1, "progress_bar=True"),
@@ -197,7 +206,7 @@ def test_another_environment_takes_the_place_of_the_first(tmp_path: Path) -> Non
     later = [episode for episode in model.trainer.recent_episodes if episode.step > 120]
     assert len(later) >= 20 and max(episode.length for episode in later) == 6
     assert model.make_env().spec.max_episode_steps == 6  # pyright: ignore[reportOptionalMemberAccess]
-    with pytest.raises(CheckpointError, match=r"this agent was made for the observation space .*\[4\].*\[6\]"):
+    with pytest.raises(CheckpointError, match=r"this agent was made for the observation space Box \(4,\) .*Box \(6,\)"):
         model.set_env("Acrobot-v1")
     with pytest.raises(UserError, match="n_envs must be 1 for an environment object"):
         model.set_env(gymnasium.make("CartPole-v1"))

@@ -282,6 +282,7 @@ def _folder(source: Path) -> Path:
 def _agent(source: Path, best: bool, environment: EnvironmentOverride, trust_env: bool) -> Model:
     """The last or best agent of a run, or a saved agent."""
     from adaqn.api import Model
+    from adaqn.model_access import zip_path
 
     file = source
     if best:
@@ -290,5 +291,7 @@ def _agent(source: Path, best: bool, environment: EnvironmentOverride, trust_env
         file = RunDirectory.open(source).best_model
         if not file.is_file():
             raise UserError(f"{source} has no best model yet: {file.name} is written during training")
+    elif not source.exists() and not zip_path(source).exists():
+        raise UserError(f"there is no run directory and no saved agent {source}")
     load = Model.from_run if os.path.isdir(file) else Model.load
     return load(file, environment, trust_env=trust_env)

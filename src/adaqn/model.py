@@ -33,7 +33,7 @@ from adaqn.runs.gym_spaces import check_same_spaces, describe_spaces, gym_spaces
 from adaqn.runs.hints import speed_hint
 from adaqn.runs.hub import MODEL, fetch_agent
 from adaqn.runs.session import Output, RunSession, evaluation_callbacks
-from adaqn.signatures import signature_of
+from adaqn.signatures import other_arguments, signature_of
 from adaqn.snapshot import reading, require_plausible_size
 from adaqn.space import SearchSpace, named_spaces
 from adaqn.stable_baselines import hyperparameters_from, refuse_foreign, refuse_policy_name, with_hyperparameters
@@ -106,7 +106,7 @@ class Model(TrainedPolicy):
         self._base = base
         refuse_foreign(type(self).__name__, chosen, settings)
         changes = hyperparameters_from(type(self).__name__, chosen, settings)
-        self.settings = chosen.configure(settings)
+        self.settings = chosen.configure(settings, other_arguments(chosen))
         self.seed = count("seed", seed)
         given = population_from(members, space, schedule)
         self._source = EnvironmentSource.of(env, env_kwargs, wrappers, imports)
@@ -340,11 +340,19 @@ class Model(TrainedPolicy):
         replay buffer and XLA's threads; to continue exactly, resume a run directory.
         """
         file = zip_path(path)
+        if not file.exists() and RunDirectory(Path(path)).config.is_file():
+            raise UserError(
+                f"{path} is a run directory, not a saved agent: use {cls.__name__}.from_run for its last model, "
+                f"or load {RunDirectory(Path(path)).best_model}"
+            )
         with reading(file, kind="agent") as stored, reading_saved(str(file)):
             meta = stored.meta
             algo = meta["config"].get("algo")
             if cls is not Model and cls.algo != algo:
-                raise UserError(f"{file} holds an agent of {algo}, which {cls.__name__}.load does not read")
+                raise UserError(
+                    f"{file} holds an agent of {algo}, which {cls.__name__}.load does not read: "
+                    f"use {_class_name(algo)}.load"
+                )
             model = _without_environment(str(file), meta["config"], meta["spaces"], stored.nbytes, env, trust_env)
             agent, trainer = model._trainer.agent, model._trainer
             require_plausible_size(str(file), stored.nbytes, agent.saved_bytes(meta["agent"]))
@@ -378,6 +386,11 @@ class Model(TrainedPolicy):
 def model_class(algo: str) -> type[Model]:
     """The public class of an algorithm, or a new class if it has none."""
     return MODELS.get(algo) or type(algo, (Model,), {"algo": algo})
+
+
+def _class_name(algo: str) -> str:
+    """The public class of an algorithm; `Model` reads agents of all algorithms."""
+    return MODELS[algo].__name__ if algo in MODELS else "adaqn.model.Model"
 
 
 def _named_by_user(env: EnvironmentLike | EnvironmentOverride | None) -> tuple[str, ...]:

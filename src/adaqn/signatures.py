@@ -163,6 +163,12 @@ class DEHBArguments(TrialArguments, total=False):
     eta: int
 
 
+def other_arguments(algorithm: Algorithm) -> tuple[str, ...]:
+    """The names of the arguments of an algorithm's class that are not settings, without the environment."""
+    one_kind = () if algorithm.copies is None else tuple(OneKindArguments.__annotations__)
+    return ("members", *RunArguments.__annotations__, *one_kind)
+
+
 def signature_of(init: Callable[..., object], algorithm: Algorithm) -> inspect.Signature:
     """The signature of a class: `Model.__init__` with the algorithm's settings in place of `**settings`."""
     types = {name: hint.__forward_arg__ for name, hint in RunArguments.__annotations__.items()}

@@ -242,6 +242,42 @@ def test_large_observations_are_no_fault() -> None:
     assert environments.observations.tolist() == [[np.float32(3e38), np.float32(-3e38)]]
 
 
+class OldReset(Scripted):
+    def reset(self) -> Any:  # type: ignore[override]
+        return super().reset()
+
+
+class ResetWithoutInfo(Scripted):
+    def reset(self, **_: Any) -> Any:  # type: ignore[override]
+        return super().reset()[0]
+
+
+class OldStep(Scripted):
+    def step(self, action: Any) -> Any:
+        observation, reward, terminated, truncated, info = super().step(action)
+        return observation, reward, terminated or truncated, info
+
+
+def test_the_interface_of_older_versions_of_gym_is_pointed_out() -> None:
+    with pytest.raises(EnvironmentFault, match=r"reset must take the arguments seed and options$"):
+        started(OldReset())
+    with pytest.raises(
+        EnvironmentFault, match=r"returned an object of type ndarray in its reset .*\(observation, info\) is expected$"
+    ):
+        started(ResetWithoutInfo())
+    environments, rng = started(OldStep())
+    with pytest.raises(EnvironmentFault, match=r"returned 4 values in step 1 .*terminated, truncated, info\) is exp"):
+        environments.step(zeros(environments), rng)
+
+
+def test_an_environment_without_spaces_is_refused() -> None:
+    class Bare(gymnasium.Env):
+        action_space = gymnasium.spaces.Discrete(2)
+
+    with pytest.raises(UserError, match=r"^environment Bare has no observation_space$"):
+        Environments.make(Bare(), 1)
+
+
 def test_faults_in_a_reset_name_the_seed() -> None:
     class Broken(Scripted):
         def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:

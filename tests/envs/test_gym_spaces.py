@@ -55,9 +55,9 @@ def test_more_than_images_and_other_kinds_cannot_be_observed() -> None:
 
 
 def test_actions_of_the_other_kind_are_named() -> None:
-    with pytest.raises(UserError, match=r"must be Discrete, but it is a Box; algorithms .* SAC"):
+    with pytest.raises(UserError, match=r"must be Discrete, but it is a Box; for Box actions use AdaSAC or AdaTD3 "):
         require_discrete_actions(BOX)
-    with pytest.raises(UserError, match=r"must be a Box, but it is a Discrete; algorithms .* DQN"):
+    with pytest.raises(UserError, match=r"must be a Box, but it is a Discrete; for Discrete actions use AdaDQN "):
         require_box_actions(spaces.Discrete(2))
     with pytest.raises(UserError, match=r"must be a Box, but it is a MultiDiscrete$"):
         require_box_actions(spaces.MultiDiscrete([2, 2]))

@@ -70,7 +70,7 @@ def test_what_is_there_is_not_overwritten(tmp_path: Path, present: list[str]) ->
     message = str(caught.value)
     assert f"it holds {', '.join(present)})" in message
     assert "nothing was overwritten" in message
-    assert f"`adaqn resume {tmp_path}`" in message
+    assert (f"`adaqn resume {tmp_path}`" in message) == ("config.yaml" in present)
     assert "--force" in message
     assert files(tmp_path) == set(present)
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from adaqn.errors import EnvironmentFault, UserError
+from adaqn.training import evaluation
 from adaqn.training.evaluation import EvaluationResult, episode_seed, evaluate_policy
 from adaqn.training.evaluation_table import EvaluationLog
 
@@ -125,7 +126,7 @@ def test_mistakes_are_explained() -> None:
     with pytest.raises(UserError, match=r"seed must be .* but got -1"):
         evaluate_policy(Constant(0), Countdown(), seed=-1)
     vector: Any = gymnasium.make_vec("CartPole-v1", num_envs=2)
-    with pytest.raises(UserError, match=r"single gymnasium\.Env, but got \w*Vector\w*"):
+    with pytest.raises(UserError, match=r"single gymnasium\.Env, .* but got \w*Vector\w*"):
         evaluate_policy(Constant(0), vector)
     with (
         pytest.raises(UserError, match="render_mode is None"),
@@ -225,3 +226,17 @@ def test_what_cannot_be_evaluated_is_told(spoiled: dict[str, Any], told: str) ->
 def test_an_environment_that_cannot_render_is_told() -> None:
     with pytest.raises(EnvironmentFault, match=r"Spoiled raised RuntimeError\('no display'\) when it rendered"):
         evaluate_policy(Constant(0), Spoiled(render=None), on_frame=lambda frame: None)
+
+
+def test_an_id_instead_of_an_environment_is_refused_with_what_to_write() -> None:
+    with pytest.raises(UserError, match=r"such as gymnasium\.make\('CartPole-v1'\), but got 'Acrobot-v1'$"):
+        evaluate_policy(Constant(0), "Acrobot-v1")  # pyright: ignore[reportCallIssue, reportArgumentType]
+
+
+def test_an_episode_that_does_not_end_is_warned_about(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(evaluation, "LONG_EPISODE", 3)
+    env = Countdown()
+    with pytest.warns(RuntimeWarning, match="Countdown has not ended an episode after 3 steps, .*TimeLimit") as caught:
+        lengths = evaluate_policy(Constant(0), env, n_eval_episodes=10).lengths
+    assert min(lengths) < 3 < max(lengths)
+    assert len(caught) == sum(length >= 3 for length in lengths)

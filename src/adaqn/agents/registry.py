@@ -12,7 +12,7 @@ import dataclasses
 import importlib
 import importlib.util
 import pkgutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.abc import InspectLoader
@@ -76,15 +76,18 @@ class Algorithm:
     traits: Traits = NO_TRAITS
     over: Callable[[str], Algorithm] | None = None  # for a search: the same search with the base of this name
 
-    def configure(self, given: Mapping[str, Any]) -> Any:
-        """Build the settings from the given values; the values fixed by this algorithm cannot be changed."""
+    def configure(self, given: Mapping[str, Any], other_arguments: Iterable[str] = ()) -> Any:
+        """Build the settings from the given values; the values fixed by this algorithm cannot be changed.
+
+        `other_arguments` are names that the caller accepts besides settings; they are suggested for an unknown name.
+        """
         names = [item.name for item in dataclasses.fields(self.settings)]
         own = [item.name for item in dataclasses.fields(Hyperparameters)]
         for name in given:
             if name in own:
                 raise UserError(f"{name} is a hyperparameter of each member: give it with members=grid({name}=[...])")
             if name not in names:
-                raise unknown_name("setting", name, names)
+                raise unknown_name("setting", name, {*names, *other_arguments})
         for name, value in self.overrides.items():
             if given.get(name, value) != value:
                 raise UserError(f"this algorithm always uses {name}={value!r}, but got {name}={given[name]!r}")

@@ -42,6 +42,9 @@ class Environments:
     def __init__(self, envs: Sequence[gymnasium.Env], owned: bool) -> None:
         """Wrap environments with equal spaces; `close` closes them only if they are `owned`."""
         self.name = name_of(envs[0])
+        for attribute in ("observation_space", "action_space"):
+            if not hasattr(envs[0], attribute):
+                raise UserError(f"environment {self.name} has no {attribute}")
         self.observation_space = require_box_observations(envs[0].observation_space)
         self.action_space = _known_actions(envs[0].action_space)
         self.frame_stack = frame_stack_of(envs[0])  # 1 unless observations are stacks of images

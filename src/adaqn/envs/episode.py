@@ -56,10 +56,12 @@ class RunningEpisode:
         self.length = 0
         clear_leftovers(self._env)
         try:
-            observation, _ = self._env.reset(seed=seed)
+            returned = self._env.reset(seed=seed)
         except Exception as error:
-            raise EnvironmentFault(f"{self._label} raised {error!r} in its reset with seed {seed}") from error
-        self._write(observation, observations, row)
+            hint = ": reset must take the arguments seed and options" if _takes_no_seed(error) else ""
+            raise EnvironmentFault(f"{self._label} raised {error!r} in its reset with seed {seed}{hint}") from error
+        self._require_values(returned, "observation", "info")
+        self._write(returned[0], observations, row)
 
     def step(self, action: Any, observations: np.ndarray, row: int) -> tuple[float, bool, bool]:
         """Take an action; returns the reward, terminated and truncated."""
@@ -72,9 +74,11 @@ class RunningEpisode:
         given = environment_actions(self._action_space, self._actions[length])
         self.length = length + 1
         try:
-            observation, reward, terminated, truncated, self.info = self._env.step(given)
+            returned = self._env.step(given)
         except Exception as error:
             raise EnvironmentFault(f"{self._label} raised {error!r} {self._where()}") from error
+        self._require_values(returned, "observation", "reward", "terminated", "truncated", "info")
+        observation, reward, terminated, truncated, self.info = returned
         self._write(observation, observations, row)
         try:
             value = reward_of(reward)
@@ -120,6 +124,15 @@ class RunningEpisode:
             raise self._fault(unusable) from unusable
         observations[row] = observation
 
+    def _require_values(self, returned: object, *names: str) -> None:
+        """Raise if `reset` or `step` did not return a tuple of these values, as in Gymnasium's interface."""
+        if isinstance(returned, tuple) and len(returned) == len(names):
+            return
+        given = (
+            f"{len(returned)} values" if isinstance(returned, tuple) else f"an object of type {type(returned).__name__}"
+        )
+        raise self._fault(Unusable(given, f"({', '.join(names)}) is expected"))
+
     def _fault(self, unusable: Unusable) -> EnvironmentFault:
         return EnvironmentFault(f"{self._label} returned {unusable.given} {self._where()}, where {unusable.expected}")
 
@@ -128,3 +141,7 @@ class RunningEpisode:
         if self.length == 0:
             return f"in its reset with seed {self.seed}"
         return f"in step {self.length} of its episode with seed {self.seed}"
+
+
+def _takes_no_seed(error: Exception) -> bool:
+    return isinstance(error, TypeError) and "unexpected keyword argument 'seed'" in str(error)

@@ -52,7 +52,11 @@ def require_vector_observations(space: spaces.Space) -> spaces.Box:
 def require_discrete_actions(space: spaces.Space) -> spaces.Discrete:
     """The space as a Discrete space, for algorithms that maximize over all actions."""
     if not isinstance(space, spaces.Discrete):
-        hint = "; algorithms for Box actions are those of the SAC family" if isinstance(space, spaces.Box) else ""
+        hint = (
+            "; for Box actions use AdaSAC or AdaTD3 (--algo adasac, --algo adatd3)"
+            if isinstance(space, spaces.Box)
+            else ""
+        )
         raise UserError(f"the action space must be Discrete, but it is a {_kind(space)}{hint}")
     return space
 
@@ -60,11 +64,7 @@ def require_discrete_actions(space: spaces.Space) -> spaces.Discrete:
 def require_box_actions(space: spaces.Space) -> spaces.Box:
     """The space as a one-dimensional Box with finite bounds, for algorithms with a continuous actor."""
     if not isinstance(space, spaces.Box):
-        hint = (
-            "; algorithms for Discrete actions are those of the DQN family"
-            if isinstance(space, spaces.Discrete)
-            else ""
-        )
+        hint = "; for Discrete actions use AdaDQN (--algo adadqn)" if isinstance(space, spaces.Discrete) else ""
         raise UserError(f"the action space must be a Box, but it is a {_kind(space)}{hint}")
     if len(space.shape) != 1 or not np.issubdtype(space.dtype, np.floating):
         raise UserError(

@@ -8,8 +8,8 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from adaqn.errors import UserError, unknown_name
-from adaqn.hyperparameters.member import Hyperparameters
+from adaqn.errors import UserError
+from adaqn.hyperparameters.member import Hyperparameters, unknown_hyperparameter
 from adaqn.limits import MEMBERS
 
 
@@ -25,7 +25,7 @@ def grid(base: Hyperparameters | None = None, /, **values: Iterable[Any]) -> tup
     columns: list[tuple[str, list[Any]]] = []
     for name, column in values.items():
         if name not in names and not name.startswith("optimizer."):
-            raise unknown_name("hyperparameter", name, [*names, "optimizer.eps"])
+            raise unknown_hyperparameter(name, [*names, "optimizer.eps"])
         if isinstance(column, str) or not isinstance(column, Iterable):
             raise UserError(f"grid needs a list of values for {name}, but got {column!r}")
         column = list(column)

@@ -26,6 +26,18 @@ BINS = 51  # of a categorical head by default
 LEAST_RANGE, MOST_VALUE = 1e-12, 1e15  # of the values of a categorical head
 # Width of a bin relative to the largest value: below, single precision cannot tell neighbouring bins apart.
 LEAST_WIDTH = 1e-5
+# Names that users try, and what to write instead.
+_SHARED = "all members share it, so it is a setting of the run, such as {name}={example}"
+_OTHER_NAMES = {
+    "gamma": "the discount of a member is called discount",
+    "lr": "it is called learning_rate",
+    "net_arch": "it is called hidden",
+    "activation_fn": "it is called activation",
+    "batch_size": _SHARED.format(name="batch_size", example=64),
+    "buffer_size": _SHARED.format(name="buffer_size", example=100_000),
+    "target_update_interval": _SHARED.format(name="target_update_interval", example=200),
+    "train_freq": _SHARED.format(name="train_freq", example=4),
+}
 
 
 @dataclass(frozen=True)
@@ -202,8 +214,15 @@ class Hyperparameters:
         names = [field.name for field in dataclasses.fields(cls)]
         for name in values:
             if name not in names:
-                raise unknown_name("hyperparameter", name, names)
+                raise unknown_hyperparameter(name, names)
         return cls(**values)
+
+
+def unknown_hyperparameter(name: str, allowed: Sequence[str]) -> UserError:
+    """The error for a name that is not a hyperparameter of a member."""
+    if name in _OTHER_NAMES:
+        return UserError(f"unknown hyperparameter {name!r}: {_OTHER_NAMES[name]}")
+    return unknown_name("hyperparameter", name, allowed)
 
 
 def unknown_option(optimizer: str, name: str, allowed: Sequence[str]) -> UserError:

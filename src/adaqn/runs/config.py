@@ -125,7 +125,8 @@ class RunConfig:
                 raise unknown_name(f"entry in {source}:", name, names)
         for name in ("env", "steps"):
             if name not in values:
-                raise UserError(f"{source} does not set {name}, which every run needs")
+                missing = f"--{name}" if source == "the command line" else name
+                raise UserError(f"{source} does not set {missing}, which every run needs")
         chosen = algorithm(values.setdefault("algo", "adadqn"), values.get("base"))
         values["settings"] = chosen.configure(as_mapping("settings", values.get("settings")))
         values |= population_from(values.get("members"), values.get("space"), values.get("schedule"))._asdict()

@@ -83,7 +83,7 @@ class RunDirectory:
             if present and not force:
                 raise UserError(
                     f"{self.path} is not empty (it holds {_listed(present)}), and nothing was overwritten: "
-                    f"`adaqn resume {self.path}` continues the run, --force starts it from the beginning"
+                    f"{self._ways()}"
                 )
             self.require_no_links()
             names = [os.path.relpath(file, self.path) for file in self._written() if not _UNBEGUN.fullmatch(file.name)]
@@ -196,6 +196,12 @@ class RunDirectory:
             return os.path.samefile(path.parent, self.path)
         except OSError:  # one of them does not exist
             return path.parent == self.path
+
+    def _ways(self) -> str:
+        """What the user can do about a directory that is not empty."""
+        if not self._holds_run():
+            return "choose another directory, or add --force (in Python force=True) to write a run beside these files"
+        return f"`adaqn resume {self.path}` continues the run that is there, --force (in Python force=True) replaces it"
 
     def _holds_run(self) -> bool:
         """Whether config.yaml has the keys of a run's; it is not parsed, because edits may have made it invalid."""

@@ -69,8 +69,19 @@ def check_same_spaces(what: str, saved: Any, given: Json) -> None:
         before = saved.get(which) if isinstance(saved, dict) else None
         if before != given[which]:
             raise CheckpointError(
-                f"{what} was made for the {which} space {before}, but the environment has {given[which]}"
+                f"{what} was made for the {which} space {_text(before)}, but the environment has {_text(given[which])}"
             )
+
+
+def _text(space: Any) -> str:
+    """A described space as in the header of a run, such as `Box (2,) float32`; one that was damaged as it is."""
+    match space:
+        case {"kind": "Discrete", "n": n, "start": start}:
+            return f"Discrete {n}" + (f" from {start}" if start else "")
+        case {"kind": "Box", "shape": list(shape), "dtype": dtype}:
+            bounds = f" between {space['low']} and {space['high']}" if {"low", "high"} <= set(space) else ""
+            return f"Box {tuple(shape)} {dtype}{bounds}"
+    return repr(space)
 
 
 def _describe(space: spaces.Space, limits: bool) -> Json:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, overload
@@ -13,6 +14,8 @@ from adaqn.checks import count
 from adaqn.envs.gym_spaces import observation_dtype
 from adaqn.envs.values import Unusable, observation_of, require_finite, reward_of, truth_of
 from adaqn.errors import EnvironmentFault, UserError
+
+LONG_EPISODE = 100_000  # steps after which a warning is given
 
 
 class Policy(Protocol):
@@ -114,9 +117,9 @@ def evaluate_policy(
     steps. The environment must then render RGB arrays.
     """
     if not isinstance(env, gymnasium.Env):
+        given = repr(env) if isinstance(env, str) else type(env).__name__
         raise UserError(
-            f"evaluation plays in a single gymnasium.Env, but got {type(env).__name__}; "
-            "vector environments are not supported here"
+            f"evaluate_policy needs a single gymnasium.Env, such as gymnasium.make('CartPole-v1'), but got {given}"
         )
     n_eval_episodes = count("n_eval_episodes", n_eval_episodes, low=1)
     returns: list[float] = []
@@ -158,6 +161,13 @@ def _play_episode(
         except Exception as error:
             raise EnvironmentFault(f"{where} raised {error!r} in step {length + 1} of an episode") from error
         length += 1
+        if length == LONG_EPISODE:
+            warnings.warn(
+                f"{where} has not ended an episode after {length:,} steps, and the evaluation waits for its end: "
+                "limit episodes with gymnasium.wrappers.TimeLimit, or max_episode_steps= of gymnasium.register",
+                RuntimeWarning,
+                stacklevel=3,
+            )
         step = f"in step {length} of an episode"
         _check_observation(env, observation, where, step)
         try:

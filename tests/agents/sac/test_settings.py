@@ -156,7 +156,7 @@ def test_a_pair_needs_two_members(name: str) -> None:
     [
         (
             spaces.Discrete(2),
-            "must be a Box, but it is a Discrete; algorithms for Discrete actions are those of the DQN",
+            "must be a Box, but it is a Discrete; for Discrete actions use AdaDQN (--algo adadqn)",
         ),
         (spaces.Box(-np.inf, 1.0, (1,)), "must be a Box with finite limits, but they are [-inf] and [1.]"),
         (spaces.Box(-1.0, 1.0, (2, 2)), "with one dimension, but its shape is (2, 2)"),
