@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from adaqn.analysis import summarize
-from adaqn.analysis.summary import Estimate, rounded, write_summary
+from adaqn.analysis.summary import Estimate, rounded, summary_table, write_summary
 from tests.analysis.study_files import THREE, write_run, write_study
 
 
 def test_the_summary_has_what_the_runs_say(tmp_path: Path) -> None:
     root = tmp_path / "s"
     for seed, level in ((0, 10.0), (1, 20.0)):
-        write_run(root, "adadqn", "CartPole-v1", seed, [level, level + 10.0], seconds=30.0 + 60.0 * seed)
+        write_run(root, "adadqn", "CartPole-v1", seed, [level, level + 10.0], seconds=(30.0, 90.0)[seed])
         write_run(root, "dqn-a", "CartPole-v1", seed, [level - 4.0] * 3, algo="dqn", members=THREE[:1])
     found = summarize(root, epoch=100)
     assert (found.main, found.steps, found.epoch, found.score) == ("adadqn", 200, 100, "return")
@@ -31,6 +33,25 @@ def test_the_summary_has_what_the_runs_say(tmp_path: Path) -> None:
     assert single.auc_behind_main is not None and single.auc_behind_main.value == 9.0
     # Areas 15 and 25 against 6 and 16: 15 > 6, 25 > 6, 25 > 16.
     assert single.main_improves is not None and single.main_improves.value == 0.75
+
+
+def test_the_time_of_a_run_is_the_median(tmp_path: Path) -> None:
+    for seed, seconds in enumerate([30.0, 90.0, 1e6]):  # the machine slept during the last one
+        write_run(tmp_path / "s", "adadqn", "CartPole-v1", seed, [0.0], seconds=seconds)
+    (row,) = summarize(tmp_path / "s").rows
+    assert row.seconds_per_run == 90.0
+
+
+def test_a_narrow_terminal_keeps_the_words_of_labels_whole(tmp_path: Path) -> None:
+    root = write_study(tmp_path / "s", ("CartPole-v1", "Acrobot-v1"), seeds=(0, 1))
+    for width in (80, 120):
+        console = Console(file=io.StringIO(), width=width, record=True)
+        console.print(summary_table(summarize(root), width))
+        text = console.export_text()
+        words = {word for line in text.splitlines() for word in line.split()}
+        assert {"AdaDQN", "RandDQN", "DQN", "64x64", "Grid", "search", "Random"} <= words
+        assert "…" not in text and all(len(line.rstrip()) <= width for line in text.splitlines())
+        assert ("min." in words) == (width == 120)
 
 
 def test_grid_search_is_compared_at_equal_samples(tmp_path: Path) -> None:

@@ -96,6 +96,7 @@ class StudyResults:
     tuning_seeds: tuple[int, ...]
     choices: Mapping[str, Sequence[str]]
     left_out: tuple[str, ...]  # what is not in the statistics, and why
+    about: str = ""  # what the study is about, in its own words
 
     @property
     def main(self) -> Arm | None:
@@ -173,7 +174,7 @@ def results_of(root: Path, found: Sequence[StudyRun], epoch: int | None = None) 
         raise UserError(f"an epoch must have 1 to {shortest:,} steps, as the shortest run has, but got {epoch:,}")
     study = StudyResults(
         root, str(definition.get("name", names[0])), tuple(arms), environments, epoch, tuning,
-        definition.get("choices") or {}, (),
+        definition.get("choices") or {}, (), str(definition.get("about") or ""),
     )  # fmt: skip
     partial = [f"{arm.name} does not have runs in every environment" for arm in arms if arm not in study.complete]
     if len(partial) == len(arms):

@@ -60,7 +60,7 @@ class Row:
     worst_final: float  # of the seed with the lowest area
     worst_auc: float
     steps_per_run: int  # that one run took, or that one search took with all its runs
-    seconds_per_run: float | None
+    seconds_per_run: float | None  # median over the runs
     trials_per_run: float | None  # of random search and DEHB in a space
     auc_behind_main: Estimate | None  # AUC of the main arm minus this one's
     main_improves: Estimate | None  # probability that a run of the main arm has the higher AUC
@@ -131,7 +131,7 @@ def _row(series: Series, scores: StudyScores, steps: int) -> Row:
         worst_final=float(worst[part.epochs - 1]),
         worst_auc=float(auc(worst, epochs)),
         steps_per_run=int(series.steps[-1]) if series.arm is None else max(run.steps for run in series.arm.runs),
-        seconds_per_run=float(np.mean([value for value in seconds if value is not None]))
+        seconds_per_run=float(np.median([value for value in seconds if value is not None]))
         if known and seconds
         else None,
         trials_per_run=float(np.mean(trials)) if trials else None,
@@ -160,18 +160,23 @@ def write_summary(summary: StudySummary, as_json: Path, as_csv: Path) -> None:
 
 
 def summary_table(summary: StudySummary, width: int = 120) -> Table:
-    """The table for a terminal; in a narrow one, intervals are in a line of their own."""
+    """The table for a terminal; in a narrow one, intervals are in a line of their own and times are left out."""
     narrow = width < 110
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    table.add_column("", overflow="fold")
-    for name in ("runs", "final\nIQM", "AUC of\nthe IQM", "worst\nAUC", "main's AUC\n- this", "min.\n/run"):
+    words = [len(word) for row in summary.rows for word in row.label.split()]
+    table.add_column("", overflow="fold", min_width=min(max(words, default=1), width // 4))
+    columns = ["runs", "final\nIQM", "AUC of\nthe IQM", "worst\nAUC", "main's AUC\n- this", "min.\n/run"]
+    if width < 90:
+        columns.pop()
+    for name in columns:
         table.add_column(name, justify="right", no_wrap=True)
     for row in summary.rows:
-        minutes = "-" if row.seconds_per_run is None else f"{row.seconds_per_run / 60:.1f}"
+        minutes = "-" if row.seconds_per_run is None else rounded(row.seconds_per_run / 60)
         cells = ["-" if one is None else str(one) for one in (row.final, row.auc, row.auc_behind_main)]
         final, area, behind = (cell.replace(" [", "\n[") if narrow else cell for cell in cells)
         style = "bold" if row.series == summary.main else ""
-        table.add_row(row.label, str(row.runs), final, area, rounded(row.worst_auc), behind, minutes, style=style)
+        values = [str(row.runs), final, area, rounded(row.worst_auc), behind, minutes]
+        table.add_row(row.label, *values[: len(columns)], style=style)
     what = f"{summary.score}, epochs of {summary.epoch:,} steps, over {summary.steps:,} steps"
     table.caption = f"{what}; in brackets: 95% bootstrap intervals"
     return table

@@ -126,10 +126,12 @@ class RunningEpisode:
 
     def _require_values(self, returned: object, *names: str) -> None:
         """Raise if `reset` or `step` did not return a tuple of these values, as in Gymnasium's interface."""
-        if isinstance(returned, tuple) and len(returned) == len(names):
+        if isinstance(returned, tuple | list) and len(returned) == len(names):
             return
         given = (
-            f"{len(returned)} values" if isinstance(returned, tuple) else f"an object of type {type(returned).__name__}"
+            f"{len(returned)} values"
+            if isinstance(returned, tuple | list)
+            else f"an object of type {type(returned).__name__}"
         )
         raise self._fault(Unusable(given, f"({', '.join(names)}) is expected"))
 

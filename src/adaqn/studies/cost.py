@@ -106,7 +106,8 @@ def _caption(study: Study, rows: Sequence[ArmCost], jobs: int) -> str:
     """What the numbers mean, and how long it takes with so many runs at a time."""
     seconds = [row.seconds for row in rows if row.seconds is not None]
     if not seconds:
-        return "not calibrated"
+        short = all(int(study.arms[row.arm]["steps"]) <= TOO_SHORT for row in rows)
+        return f"not calibrated: runs of up to {TOO_SHORT:,} steps are not" if short else "not calibrated"
     largest = sorted((row.measured.memory for row in rows if row.measured is not None), reverse=True)
     per_run = max((row.seconds or 0.0) / row.runs for row in rows)
     runs = "1 run" if jobs == 1 else f"{jobs} runs"

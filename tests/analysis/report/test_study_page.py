@@ -53,6 +53,8 @@ def test_the_numbers_of_a_study_are_those_of_its_summary(study: Path) -> None:
         assert float(low) == pytest.approx(row["final"]["low"], abs=0.5)
         assert float(high) == pytest.approx(row["final"]["high"], abs=0.5)
     assert "4 finished" in text_of(page)
+    (study / "study.yaml").write_text("name: widths\nabout: Does the width matter?\n")
+    assert "widths: Does the width matter?" in text_of(report_page([study]))
     # curves, two charts of shares, ranking, profiles
     assert page.count('data-root-id="') == 5
     assert "1 AdaDQN 1" in text_of(page)  # its rank

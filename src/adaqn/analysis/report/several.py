@@ -62,7 +62,7 @@ def runs_table(runs: Sequence[RunSource]) -> Markup:
                 Cell("–" if steps is None else f"{steps:,}", steps),
                 Cell("–" if episodes is None else f"{episodes:,}", episodes),
                 Cell("–" if final is None else rounded(final), final),
-                Cell("–" if seconds is None else f"{seconds / 60:,.1f}", seconds),
+                Cell("–" if seconds is None else rounded(seconds / 60), seconds),
             ]
         )
     header = ["run", "environment", "seed", "status", "steps", "episodes", "final return", "minutes"]

@@ -54,6 +54,7 @@ def _results(study: StudySource, charts: Charts, epoch: int | None) -> Markup:
         "lowest AUC, averaged over the environments. The bold arm is the main one."
     )
     parts = [
+        element("p", f"{scores.study.name}: {scores.study.about}") if scores.study.about else Markup(""),
         summary_words(summary),
         element("h3", "Summary"),
         summary_rows(summary),

@@ -88,7 +88,7 @@ def _row(row: Row) -> list[object]:
         _estimate(row.auc_behind_main),
         _estimate(row.main_improves),
         Cell(f"{row.steps_per_run:,}", row.steps_per_run),
-        Cell("–" if seconds is None else f"{seconds / 60:.1f}", seconds),
+        Cell("–" if seconds is None else rounded(seconds / 60), seconds),
     ]
 
 
