@@ -28,8 +28,8 @@ from benchmarks.study_page import StudyPage, write_page
 _ELSEWHERE = "; the paper says so for MuJoCo and Atari, not for this experiment"
 
 _FIVE_SEEDS = (
-    "The number of seeds was raised to five, of all arms alike, after the first three had been seen, because nothing is "
-    "decided with fewer."
+    "The number of seeds was raised to five, of all arms alike, after the first three had been seen, because nothing "
+    "is decided with fewer."
 )
 
 PAGES: dict[str, StudyPage] = {
