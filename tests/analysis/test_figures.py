@@ -255,8 +255,8 @@ def test_a_generation_at_the_end_of_the_run_has_no_row(tmp_path: Path) -> None:
     axes = next(axes for axes in figure.axes if axes.get_ylabel() == "activation")
     assert [text.get_text() for text in axes.get_yticklabels()] == ["relu", "tanh"]
     # Targets at steps 50, 100 and 150: the one at the end of the run affects nothing.
-    assert [line.get_xdata().tolist() for line in axes.lines] == [[50, 100, 150]]
-    assert axes.lines[0].get_ydata().tolist() == [0.0, 1.0, 1.0]
+    assert [np.asarray(line.get_xdata()).tolist() for line in axes.lines] == [[50, 100, 150]]
+    assert np.asarray(axes.lines[0].get_ydata()).tolist() == [0.0, 1.0, 1.0]
 
 
 def write_generations(run: Path, generations: dict[int, Sequence[Hyperparameters]]) -> None:
