@@ -62,7 +62,7 @@ def test_train_writes_a_run_that_can_be_repeated_and_evaluated(
         (["--algo", "adasac", *SMALL], "needs at least 2 members, but got 1"),
         (["--algo", "adasca"], "did you mean 'adasac'?"),
         (["--algo", "sac", "--grid", "hidden=8,9"], "exactly 2 equal members, but got 2 (of 2 kinds)"),
-        (["--algo", "sac", "--env", "CartPole-v1"], "must be a Box, but it is a Discrete; for Discrete actions use AdaDQN"),
+        (["--algo", "sac", "--env", "CartPole-v1"], "it is a Discrete; for Discrete actions use AdaDQN"),
         (["--algo", "sac", "--ent-coef", "autoo"], "ent_coef (auto, or a number) must be a number, but got 'autoo'"),
         (["--algo", "sac", "--tau", "2"], "tau must be a finite number between 0 and 1"),
         (["--algo", "sac", "--actor-hidden", "8y8"], "such as 25x25, but got '8y8'"),
