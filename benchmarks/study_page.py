@@ -15,7 +15,8 @@ from adaqn.analysis.selections import labels_of
 from adaqn.analysis.study import read_results
 from adaqn.analysis.summary import StudySummary, rounded
 from adaqn.files import make_parent, replacing
-from benchmarks.claims import ENOUGH, Claim, claims_table, selecting_arms, shares
+from benchmarks.claims import ENOUGH, Claim, claims_table
+from benchmarks.selection_claims import selecting_arms, shares
 
 CAPTIONS = {
     "curves": "IQM of the training return.",

@@ -16,13 +16,10 @@ from benchmarks.claims import (
     NOT_WORST,
     WORST,
     Higher,
-    Ignores,
-    MainlySelects,
-    MoreDiverseBehaviour,
     MoreSampleEfficient,
-    RisingLearningRate,
     Similar,
 )
+from benchmarks.selection_claims import Ignores, MainlySelects, MoreDiverseBehaviour, RisingLearningRate
 from benchmarks.study_page import StudyPage, write_page
 
 _ELSEWHERE = "; the paper says so for MuJoCo and Atari, not for this experiment"
@@ -96,8 +93,8 @@ PAGES: dict[str, StudyPage] = {
                 ),
             ),
             notes=(
-                'The paper "tried to reset the weights after each generation", and does not say of which members, nor '
-                "with which way of selecting them. Here the mutated members start anew.",
+                "The paper mentions a trial with weights reset at every generation, and does not say of which members, "
+                "nor with which way of selecting them. Here the mutated members start anew.",
                 "tournament-large-buffer has a replay buffer of 100,000 transitions instead of the paper's 10,000. It "
                 "is ours, and was added after one of its seeds, 0, had been seen: [why runs in an infinite space "
                 "collapse](collapse.md).",

@@ -19,13 +19,10 @@ from benchmarks.claims import (
     NOT_WORST,
     WORST,
     Higher,
-    Ignores,
-    MainlySelects,
-    MoreDiverseBehaviour,
-    RisingLearningRate,
     Similar,
     sides,
 )
+from benchmarks.selection_claims import Ignores, MainlySelects, MoreDiverseBehaviour, RisingLearningRate
 from benchmarks.study_page import page_text
 from benchmarks.study_pages import PAGES, main
 from tests.analysis.study_files import write_run
