@@ -9,13 +9,15 @@ import signal
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn, TypeVar
 
 from adaqn import flags
 from adaqn.errors import UserError, nearest
 from adaqn.flags import Flag, Group
 from adaqn.printing import complain, occupy_closed_streams, say, settle_output
 from adaqn.threads import use_one_thread
+
+_Number = TypeVar("_Number", int, float)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -358,7 +360,7 @@ def _declare(group: argparse._ActionsContainer, flag: Flag) -> None:
         group.add_argument(flag.name, action="store_true", **options)
         return
     usual = {int: "N", float: "X", str: "NAME", bool: "true|false"}
-    options |= {"type": _boolean if flag.kind is bool else flag.kind, "metavar": flag.metavar or usual[flag.kind]}
+    options |= {"type": _READERS.get(flag.kind, flag.kind), "metavar": flag.metavar or usual[flag.kind]}
     if not flag.name.startswith("-"):
         several: dict[str, Any] = {"nargs": "+"} if flag.values == "several" else {}
         group.add_argument(flag.name, **options | several)
@@ -380,6 +382,25 @@ def _boolean(text: str) -> bool:
     if text.lower() not in values:
         raise argparse.ArgumentTypeError(f"must be true or false, but got {text!r}")
     return values[text.lower()]
+
+
+def _whole_number(text: str) -> int:
+    return _number(text, int, "a whole number")
+
+
+def _any_number(text: str) -> float:
+    return _number(text, float, "a number")
+
+
+def _number(text: str, kind: type[_Number], what: str) -> _Number:
+    try:
+        return kind(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be {what}, but got {text!r}") from None
+
+
+# Where argparse's own messages ("invalid int value") name a type of Python instead of what is allowed.
+_READERS: dict[Any, Any] = {bool: _boolean, int: _whole_number, float: _any_number}
 
 
 def _show_warning(message: object, *_: object, **__: object) -> None:

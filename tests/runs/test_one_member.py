@@ -110,7 +110,8 @@ def test_the_command_line_goes_over_the_file(tmp_path: Path) -> None:
             "exactly one member, but got 4 (of 4 kinds): pick one by its number, 0 to 3, with --member",
         ),
         (["--algo", "dqn", "--member", "4"], "member must be from 0 to 3, for 4 members, but got 4"),
-        (["--algo", "dqn", "--member", "two"], "argument --member: invalid int value: 'two'"),
+        (["--algo", "dqn", "--member", "two"], "argument --member: must be a whole number, but got 'two'"),
+        (["--gamma", "high"], "argument --gamma: must be a number, but got 'high'"),
         (
             ["--member", "1", "--grid", "hidden=4,5"],
             "--member picks one of the members of a file or preset, but --grid",
