@@ -197,7 +197,7 @@ class Case:
         return model_class(self.name)(**arguments, **settings)
 
 
-_ARGUMENTS = ("env", "env_kwargs", "members", "space", "base", "seed", "n_envs")
+_ARGUMENTS = ("env", "env_kwargs", "members", "space", "base", "seed", "n_envs", "threads")
 
 
 @cache
