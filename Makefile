@@ -13,7 +13,7 @@ help: ## show this list
 install: $(VENV)/.installed ## create .venv with adaqn and the development tools
 
 demo: $(VENV)/.installed ## train, evaluate and plot AdaDQN on Lunar Lander
-	$(BIN)/python -m adaqn.demo
+	$(BIN)/python -m adaqn.cli.demo
 
 test: $(VENV)/.installed ## run the tests, except for slow and thorough ones
 	$(BIN)/pytest -n 2

@@ -22,12 +22,12 @@ import numpy as np
 
 from adaqn.agents.events import Event, TargetUpdate
 from adaqn.analysis.style import RC, metadata
-from adaqn.exact_file import ExactFile
-from adaqn.files import make_parent, replacing
-from adaqn.model import Model
+from adaqn.base.exact_file import ExactFile
+from adaqn.base.files import make_parent, replacing
+from adaqn.model.model import Model
 from adaqn.runs.config import RunConfig, read_config
-from adaqn.runs.labels import layers_label, number_label
-from adaqn.training.base_callback import BaseCallback
+from adaqn.runs.display.labels import layers_label, number_label
+from adaqn.training.callbacks import BaseCallback
 from adaqn.training.evaluation import episode_seed
 from benchmarks.collapse_figure import OBSERVATION, draw
 from benchmarks.collapse_table import table

@@ -11,9 +11,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from adaqn.analysis.epochs import returns_per_epoch
+from adaqn.analysis.metrics import returns_per_epoch
 from adaqn.analysis.style import BLACK, GREY, OKABE_ITO, legend_below, new_figure, short_step_axis
-from adaqn.errors import UserError
+from adaqn.base.errors import UserError
 from adaqn.runs.reading import RunData, read_run, whole_lines
 
 _TARGET = OKABE_ITO[4]

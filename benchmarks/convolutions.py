@@ -70,8 +70,8 @@ def layer_updates(side: int, channels: int, kernel: int, stride: int) -> dict[st
     import jax
     import numpy as np
 
-    from adaqn.compilation import prepare_jax, small_program
     from adaqn.networks.convolution import convolve
+    from adaqn.networks.xla.compilation import prepare_jax, small_program
 
     prepare_jax()
     rng = np.random.default_rng(0)
@@ -96,9 +96,9 @@ def ours(members: int) -> Callable[[], Any]:
     import numpy as np
 
     from adaqn import Hyperparameters
-    from adaqn.compilation import prepare_jax
-    from adaqn.ensemble import Ensemble, EnsembleParameters, EnsembleState
-    from adaqn.hyperparameters import Convolution
+    from adaqn.members.hyperparameters import Convolution
+    from adaqn.networks.ensemble import Ensemble, EnsembleParameters, EnsembleState
+    from adaqn.networks.xla.compilation import prepare_jax
 
     prepare_jax()
     layers = tuple(Convolution(*layer) for layer in LAYERS)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from adaqn.analysis.study import read_results
-from adaqn.errors import UserError
+from adaqn.base.errors import UserError
 from adaqn.runs.reading import RunData
 
 KEPT = "none (survivor)"

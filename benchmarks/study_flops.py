@@ -17,7 +17,7 @@ import gymnasium
 import numpy as np
 
 from adaqn.agents.registry import algorithm
-from adaqn.hyperparameters import Hyperparameters
+from adaqn.members.hyperparameters import Hyperparameters
 from adaqn.networks.layers import with_arrays
 from adaqn.networks.network import Network
 from adaqn.replay.making import make_replay

@@ -14,7 +14,7 @@ from adaqn.analysis.scores import StudyScores
 from adaqn.analysis.selections import labels_of
 from adaqn.analysis.study import read_results
 from adaqn.analysis.summary import StudySummary, rounded
-from adaqn.files import make_parent, replacing
+from adaqn.base.files import make_parent, replacing
 from benchmarks.claims import ENOUGH, Claim, claims_table
 from benchmarks.selection_claims import selecting_arms, shares
 

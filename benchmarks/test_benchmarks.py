@@ -13,7 +13,7 @@ import gymnasium as gym
 import pytest
 
 from adaqn import AdaDQN, MetaGradientDQN, grid
-from adaqn.hyperparameters import Convolution, Hyperparameters
+from adaqn.members.hyperparameters import Convolution, Hyperparameters
 from adaqn.runs.config import read_config
 from adaqn.studies.definition import read_study
 from adaqn.studies.study import RunKey

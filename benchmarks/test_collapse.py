@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from adaqn.errors import UserError
+from adaqn.base.errors import UserError
 from adaqn.runs.config import RunConfig, read_config
 from benchmarks import collapse
 from benchmarks.collapse import PRESET, Returns, play, save_figure, train
@@ -103,7 +103,7 @@ def test_a_run_without_target_updates_cannot_be_drawn(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_observing_a_run_does_not_change_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from adaqn.model import Model
+    from adaqn.model.model import Model
 
     monkeypatch.setattr(collapse, "HORIZON", 5)
     train(0, 1_400, 200, tmp_path / "observed")

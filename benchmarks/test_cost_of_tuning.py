@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from adaqn.errors import UserError
+from adaqn.base.errors import UserError
 from adaqn.studies.definition import read_study
 from benchmarks import tuning_check, tuning_optuna, tuning_run
 from benchmarks.cost_of_tuning import Unit, units

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from adaqn.errors import UserError
+from adaqn.base.errors import UserError
 from adaqn.runs.reading import read_run
 from benchmarks.lineages import KEPT, Fate, fates, founders, page
 from tests.analysis.study_files import write_run

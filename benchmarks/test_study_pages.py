@@ -10,7 +10,7 @@ import pytest
 from adaqn.analysis.scores import StudyScores
 from adaqn.analysis.study import read_results
 from adaqn.analysis.summary import summary_of
-from adaqn.hyperparameters import grid
+from adaqn.members.hyperparameters import grid
 from adaqn.studies.definition import read_study
 from benchmarks.claims import (
     BEST,

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
 from adaqn.analysis.style import GREY, OKABE_ITO, RC, metadata, new_figure
-from adaqn.files import make_parent, replacing
+from adaqn.base.files import make_parent, replacing
 from benchmarks.tuning_record import SOLVED, Check, TuningRecord, read_record, sweep
 
 ARCHITECTURES = ("dqn-25x25", "dqn-50x50", "dqn-100x100", "dqn-200x200")

@@ -15,13 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from adaqn.errors import UserError
-from adaqn.model import Model
+from adaqn.base.errors import UserError
+from adaqn.model.model import Model
 from adaqn.runs.config import RunConfig
 from adaqn.studies.definition import read_study
 from adaqn.studies.study import RunKey
-from adaqn.training.base_callback import BaseCallback
-from adaqn.training.callbacks import crossed
+from adaqn.training.callbacks import BaseCallback, crossed
 from adaqn.training.observers import LATEST
 from benchmarks.isolation import ROOT, pin
 from benchmarks.tuning_check import ENVIRONMENT, Meter

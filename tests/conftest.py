@@ -37,6 +37,6 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture(scope="session", autouse=True)
 def prepared_jax() -> None:
     """Configure JAX as the public classes do, including the compilation cache."""
-    from adaqn.compilation import prepare_jax
+    from adaqn.networks.xla.compilation import prepare_jax
 
     prepare_jax()

@@ -12,7 +12,7 @@ from adaqn.agents.events import Event, TargetUpdate
 from adaqn.agents.protocol import Arrays, Clock, Json, MemberReport, Operation, Report
 from adaqn.agents.registry import NO_TRAITS, Traits
 from adaqn.envs.environments import Environments
-from adaqn.hyperparameters import Hyperparameters
+from adaqn.members.hyperparameters import Hyperparameters
 from adaqn.replay.making import make_replay
 from adaqn.training.trainer import Trainer
 

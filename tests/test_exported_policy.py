@@ -23,12 +23,11 @@ from adaqn import AdaDQN, AdaSAC, Hyperparameters, exported_policy, grid
 from adaqn.agents.protocol import PolicyWeights
 from adaqn.api import Model
 from adaqn.cli import main
-from adaqn.envs.actions import environment_actions
+from adaqn.envs.spaces import environment_actions
 from adaqn.exported_policy import ExportedPolicy
-from adaqn.hyperparameters import ACTIVATIONS, Convolution, PaddingName
+from adaqn.members.hyperparameters import ACTIVATIONS, Convolution, PaddingName
 from adaqn.networks import convolution
-from adaqn.networks.activations import ACTIVATION_FUNCTIONS
-from adaqn.networks.network import Network
+from adaqn.networks.network import ACTIVATION_FUNCTIONS, Network
 from adaqn.runs.export import write_policy
 
 ATARI_LIKE = (Convolution(4, 8, 4), Convolution(6, 4, 2), Convolution(5, 3, 1))

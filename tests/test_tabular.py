@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adaqn.errors import UserError
+from adaqn.base.errors import UserError
 from adaqn.tabular import (
     FiniteMDP,
     Member,

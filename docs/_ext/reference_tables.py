@@ -20,10 +20,10 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from adaqn import flags
 from adaqn.agents.core.settings import SelectionSettings
 from adaqn.agents.registry import Algorithm, algorithm
-from adaqn.flags import Flag, Group
+from adaqn.cli import flags
+from adaqn.cli.flags import Flag, Group
 from adaqn.runs.config import RunConfig
 
 Rows = list[tuple[str, ...]]

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
         RandSAC,
         RandTD3,
     )
-    from adaqn.errors import UserError
-    from adaqn.hyperparameters import Convolution, Hyperparameters, grid
+    from adaqn.base.errors import UserError
+    from adaqn.members.hyperparameters import Convolution, Hyperparameters, grid
+    from adaqn.members.space import SearchSpace
     from adaqn.runs.config import RunConfig
-    from adaqn.space import SearchSpace
     from adaqn.training.callbacks import (
         BaseCallback,
         CallbackList,
@@ -48,11 +48,11 @@ _HOMES = {
     "BaseCallback": "adaqn.training.callbacks",
     "CallbackList": "adaqn.training.callbacks",
     "CheckpointCallback": "adaqn.training.callbacks",
-    "Convolution": "adaqn.hyperparameters",
+    "Convolution": "adaqn.members.hyperparameters",
     "DEHB": "adaqn.api",
     "DQN": "adaqn.api",
     "EvalCallback": "adaqn.training.callbacks",
-    "Hyperparameters": "adaqn.hyperparameters",
+    "Hyperparameters": "adaqn.members.hyperparameters",
     "MetaGradientDQN": "adaqn.api",
     "RandDQN": "adaqn.api",
     "RandSAC": "adaqn.api",
@@ -61,13 +61,13 @@ _HOMES = {
     "RunConfig": "adaqn.runs.config",
     "SAC": "adaqn.api",
     "SEARL": "adaqn.api",
-    "SearchSpace": "adaqn.space",
+    "SearchSpace": "adaqn.members.space",
     "TD3": "adaqn.api",
     "StopTrainingOnReturn": "adaqn.training.callbacks",
     "StopTrainingOnRewardThreshold": "adaqn.training.callbacks",
-    "UserError": "adaqn.errors",
+    "UserError": "adaqn.base.errors",
     "evaluate_policy": "adaqn.training.evaluation",
-    "grid": "adaqn.hyperparameters",
+    "grid": "adaqn.members.hyperparameters",
     "load_runs": "adaqn.analysis.loading",
 }
 

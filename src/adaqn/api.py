@@ -7,9 +7,9 @@ from typing import Unpack
 from adaqn.agents.events import TrialEnd
 from adaqn.agents.trials.agent import TrialAgent
 from adaqn.envs.source import EnvironmentLike
-from adaqn.model import MODELS, Model, model_class
-from adaqn.model_learning import Members
-from adaqn.signatures import (
+from adaqn.model.learning import Members
+from adaqn.model.model import MODELS, Model, model_class
+from adaqn.model.signatures import (
     DEHBArguments,
     DQNArguments,
     MetaGradientArguments,

@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
-from adaqn.errors import UserError
+from adaqn.base.errors import UserError
 
 Array = np.ndarray
 StepSize = Callable[[int], float]  # number of the update, starting at 1 -> α

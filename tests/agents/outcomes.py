@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from adaqn.agents.events import Failure
-from adaqn.errors import UserError
+from adaqn.base.errors import UserError
 
 State = TypeVar("State")
 

@@ -16,12 +16,11 @@ from adaqn import SAC, SEARL, TD3, AdaDQN, AdaSAC, AdaTD3, Convolution, Hyperpar
 from adaqn.agents.core.divided_update import DividedUpdate
 from adaqn.agents.dqn.divided import DividedPrograms
 from adaqn.agents.protocol import Clock, Operation
-from adaqn.checkpoint import CheckpointStore
-from adaqn.lanes import Lanes
-from adaqn.model import Model
+from adaqn.model.model import Model
+from adaqn.networks.xla.lanes import Lanes
+from adaqn.networks.xla.threads import Resumed, Threads, lane_count
 from adaqn.replay.protocol import Batch
-from adaqn.runs.checkpointing import Checkpointer, recorded_threads
-from adaqn.threads import Resumed, Threads, lane_count
+from adaqn.runs.checkpoint import Checkpointer, CheckpointStore, recorded_threads
 
 THREE = [
     Hyperparameters(hidden=(16, 16), learning_rate=1e-3),

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from adaqn.files import yaml_text
-from adaqn.hyperparameters import Hyperparameters, grid
+from adaqn.base.files import yaml_text
+from adaqn.members.hyperparameters import Hyperparameters, grid
 
 THREE = grid(hidden=[(8, 8), (32, 32), (64, 64)])
 SETTINGS = {"gamma": 0.99, "selection": "lowest", "target_update_interval": 50, "generation_interval": 500}

@@ -25,9 +25,9 @@ from adaqn.analysis.scores import StudyScores
 from adaqn.analysis.selections import distribution
 from adaqn.analysis.study import read_results
 from adaqn.analysis.style import RC
+from adaqn.base.errors import UserError
 from adaqn.cli import main
-from adaqn.errors import UserError
-from adaqn.hyperparameters import Hyperparameters, grid
+from adaqn.members.hyperparameters import Hyperparameters, grid
 from tests.analysis.study_files import THREE, rising, write_run, write_study
 
 SIXTEEN = grid(

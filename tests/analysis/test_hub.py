@@ -17,12 +17,11 @@ import numpy as np
 import pytest
 
 from adaqn import DQN, SAC, AdaDQN, UserError, evaluate_policy, grid
-from adaqn.analysis.hub import Upload, push_run, require_place
-from adaqn.analysis.model_card import Card, card_text
+from adaqn.analysis.hub import Card, Upload, card_text, push_run, require_place
 from adaqn.api import Model
 from adaqn.cli import main
 from adaqn.exported_policy import ExportedPolicy
-from adaqn.hyperparameters import Hyperparameters
+from adaqn.members.hyperparameters import Hyperparameters
 from adaqn.runs.hub import HubRepository
 from adaqn.training.evaluation import EvaluationResult
 

@@ -11,7 +11,7 @@ import pytest
 
 import adaqn
 from adaqn.analysis.loading import COLUMNS, find_runs
-from adaqn.errors import UserError
+from adaqn.base.errors import UserError
 from tests.analysis.study_files import write_run
 
 

@@ -19,7 +19,7 @@ from adaqn.analysis import (
     probability_of_improvement,
     worst_seed,
 )
-from adaqn.errors import UserError
+from adaqn.base.errors import UserError
 
 
 def test_the_iqm_leaves_out_a_quarter_on_either_side() -> None:

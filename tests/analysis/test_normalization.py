@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from adaqn.analysis.normalization import ATARI, atari_game, human_reference, study_reference
+from adaqn.analysis.scores import ATARI, atari_game, human_reference, study_reference
 from adaqn.envs.suites.atari import NAMES
 
 

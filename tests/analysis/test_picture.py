@@ -24,8 +24,8 @@ from adaqn.analysis.picture import (
     target_shares,
     thinned,
 )
-from adaqn.errors import UserError
-from adaqn.hyperparameters import Hyperparameters, grid
+from adaqn.base.errors import UserError
+from adaqn.members.hyperparameters import Hyperparameters, grid
 from adaqn.runs.reading import Selections, read_run
 
 

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from adaqn.analysis import auc, bootstrap, difference, improvement, interval, iqm, mean, performance_profile, profile
-from adaqn.errors import UserError
+from adaqn.base.errors import UserError
 
 
 def test_runs_are_drawn_within_their_task() -> None:

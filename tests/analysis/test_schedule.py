@@ -22,8 +22,8 @@ from adaqn.agents.events import Generation, TargetUpdate
 from adaqn.agents.protocol import Clock, Operation
 from adaqn.analysis.schedule import schedule_of, write_schedule
 from adaqn.api import DQN, AdaDQN
-from adaqn.errors import UserError
-from adaqn.hyperparameters import Hyperparameters
+from adaqn.base.errors import UserError
+from adaqn.members.hyperparameters import Hyperparameters
 from adaqn.runs.config import schedule_from
 from adaqn.runs.reading import RunData, member_of, read_run
 from tests.agents.core.generation_cases import online_of, trained

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from adaqn.analysis.selected_values import _classes, has_evolution, value_distributions
+from adaqn.analysis.selections import _classes, has_evolution, value_distributions
 from adaqn.analysis.study import read_results
 from tests.analysis.study_files import write_run
 

@@ -9,7 +9,7 @@ import pytest
 
 from adaqn.analysis.scores import StudyScores
 from adaqn.analysis.study import read_results
-from adaqn.errors import UserError
+from adaqn.base.errors import UserError
 from tests.analysis.study_files import THREE, write_run, write_study
 
 

@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 
 from adaqn.analysis.video import record_video
-from adaqn.errors import EnvironmentFault, UserError
+from adaqn.base.errors import EnvironmentFault, UserError
 from adaqn.training.evaluation import episode_seed, evaluate_policy
 
 imageio_ffmpeg = pytest.importorskip("imageio_ffmpeg")

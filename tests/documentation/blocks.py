@@ -20,8 +20,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from adaqn.base.errors import UserError
 from adaqn.cli import main
-from adaqn.errors import UserError
 
 RUN = ("python", "bash")
 WRITTEN = ("yaml", "toml")  # these must be files of another block, or be skipped

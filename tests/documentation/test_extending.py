@@ -19,14 +19,14 @@ import pytest
 from adaqn.agents.protocol import Operation
 from adaqn.agents.registry import algorithm, algorithm_names
 from adaqn.api import model_class
+from adaqn.base.plugins import forget_plugins
 from adaqn.cli import main
-from adaqn.evolution import mutation
 from adaqn.exported_policy import ExportedPolicy
-from adaqn.hyperparameters import Hyperparameters
-from adaqn.plugins import forget_plugins
+from adaqn.members.evolution import mutation
+from adaqn.members.hyperparameters import Hyperparameters
+from adaqn.members.selection import target_rule
+from adaqn.members.space import SearchSpace
 from adaqn.replay.protocol import Batch
-from adaqn.selection import target_rule
-from adaqn.space import SearchSpace
 from tests.envs.suite_contract import check_environment, check_names
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "extending"

@@ -14,8 +14,8 @@ from adaqn import DQN, SAC, TD3
 from adaqn.agents.registry import algorithm_names
 from adaqn.api import MODELS, Model
 from adaqn.cli import _COMMANDS
-from adaqn.hyperparameters import Hyperparameters
-from adaqn.stable_baselines import _INSTEAD, _INSTEAD_UNLESS_SETTING
+from adaqn.members.hyperparameters import Hyperparameters
+from adaqn.model.stable_baselines import _INSTEAD, _INSTEAD_UNLESS_SETTING
 
 DOCS = Path(__file__).parents[2] / "docs"
 REFERENCE = "\n".join(page.read_text() for page in (DOCS / "api").glob("*.md"))

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from adaqn.envs.actions import environment_actions
 from adaqn.envs.environments import Environments
+from adaqn.envs.spaces import environment_actions
 
 
 def test_a_box_by_hand() -> None:

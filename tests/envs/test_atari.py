@@ -14,10 +14,10 @@ from ale_py import roms
 from gymnasium import wrappers
 from gymnasium.envs.registration import EnvSpec
 
+from adaqn.base.errors import UserError
 from adaqn.envs.environments import Environments
 from adaqn.envs.making import frame_stack_of, learning_reward_bound_of, make_environment, name_of
 from adaqn.envs.suites.atari import NAMES, AtariGame
-from adaqn.errors import UserError
 
 
 def area_weights(size: int, smaller: int) -> np.ndarray:

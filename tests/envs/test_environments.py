@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
+from adaqn.base.errors import EnvironmentFault, UserError
 from adaqn.envs.environments import Environments, FinishedEpisode
-from adaqn.errors import EnvironmentFault, UserError
 
 
 class Scripted(gymnasium.Env[np.ndarray, Any]):

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from adaqn.envs.gym_spaces import (
+from adaqn.base.errors import UserError
+from adaqn.envs.spaces import (
     observation_dtype,
     observation_scale,
     require_box_actions,
@@ -14,7 +15,6 @@ from adaqn.envs.gym_spaces import (
     require_discrete_actions,
     require_observations,
 )
-from adaqn.errors import UserError
 
 BOX = spaces.Box(-1.0, 1.0, (2,))
 

@@ -9,9 +9,8 @@ from pathlib import Path
 import gymnasium
 import pytest
 
-from adaqn.envs.extras import EXTRAS, with_our_extra
-from adaqn.envs.making import make_environment, name_of
-from adaqn.errors import EnvironmentFault, UserError
+from adaqn.base.errors import EnvironmentFault, UserError
+from adaqn.envs.making import EXTRAS, make_environment, name_of, with_our_extra
 
 
 @pytest.mark.parametrize(

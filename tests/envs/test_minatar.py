@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from gymnasium.envs.registration import EnvSpec
 
+from adaqn.base.errors import UserError
 from adaqn.envs.environments import Environments
 from adaqn.envs.making import make_environment, name_of
 from adaqn.envs.suites.minatar import BACKGROUND, CELL, NAMES, picture
-from adaqn.errors import UserError
 
 
 def random_actions(env: gymnasium.Env[Any, Any], seed: int, steps: int) -> np.ndarray:

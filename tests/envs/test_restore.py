@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
+from adaqn.base.errors import CheckpointError
 from adaqn.envs.environments import Environments
-from adaqn.errors import CheckpointError
 from adaqn.replay.protocol import Transitions
 
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from gymnasium.wrappers import FlattenObservation
 
+from adaqn.base.errors import EnvironmentFault, UserError
 from adaqn.envs.environments import Environments
 from adaqn.envs.source import EnvironmentSource
-from adaqn.errors import EnvironmentFault, UserError
 
 
 class Recorded(gymnasium.Wrapper[Any, Any, Any, Any]):

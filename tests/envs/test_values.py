@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
+from adaqn.base.errors import EnvironmentFault, UserError
 from adaqn.envs.environments import Environments
 from adaqn.envs.making import close
 from adaqn.envs.values import Unusable, observation_of, require_finite, reward_of, truth_of
-from adaqn.errors import EnvironmentFault, UserError
 
 BYTES, FLOATS = np.dtype(np.uint8), np.dtype(np.float32)
 

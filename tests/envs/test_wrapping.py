@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from gymnasium.wrappers import FlattenObservation, RescaleObservation, TimeLimit
 
+from adaqn.base.errors import EnvironmentFault, UserError
 from adaqn.envs.wrapping import Wrapping, import_module, modules_from, wrappings_from
-from adaqn.errors import EnvironmentFault, UserError
 
 LIMIT = {"name": "gymnasium.wrappers:TimeLimit", "kwargs": {"max_episode_steps": 3}}
 

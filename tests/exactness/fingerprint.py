@@ -21,7 +21,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from adaqn.threads import Resumed, Threads
+from adaqn.networks.xla.threads import Resumed, Threads
 from tests.agents.contract.cases import STEPS, Case, cases, variants
 
 NAMES = re.compile(r"module @\S+")  # after the Python function, which may be renamed
@@ -61,7 +61,10 @@ def _run(case: Case, directory: Path, threads: int, found: dict[str, Any]) -> No
     found["runs"][str(case)] = kept
     arrays, meta = model._trainer.agent.to_arrays(model._trainer.state)
     of_state = {name: _hash(np.asarray(array).tobytes()) for name, array in arrays.items()}
-    found["checkpoints"][str(case)] = {**of_state, "meta": _hash(json.dumps(meta, sort_keys=True, default=str).encode())}
+    found["checkpoints"][str(case)] = {
+        **of_state,
+        "meta": _hash(json.dumps(meta, sort_keys=True, default=str).encode()),
+    }
 
 
 def _plain(text: str) -> str:

@@ -10,8 +10,8 @@ import yaml
 
 from adaqn import AdaDQN
 from adaqn.api import Model
+from adaqn.base.errors import UserError
 from adaqn.cli import main
-from adaqn.errors import UserError
 from tests.exactness.test_kill_and_resume import adaqn, exact_contents
 from tests.exactness.test_killed_at_borders import RUNS, contents
 

@@ -14,10 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from adaqn.checkpoint import CheckpointStore
 from adaqn.cli import main
-from adaqn.runs.checkpointing import recorded_threads
-from adaqn.threads import Threads
+from adaqn.networks.xla.threads import Threads
+from adaqn.runs.checkpoint import CheckpointStore, recorded_threads
 
 KILLED_RUN = Path(__file__).with_name("killed_run.py")
 DISCRETE = {

@@ -16,8 +16,8 @@ import numpy as np
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 
+from adaqn.base.errors import LONGEST_MESSAGE, UserError
 from adaqn.cli import main
-from adaqn.errors import LONGEST_MESSAGE, UserError
 
 SECONDS = 30.0  # that any case may take, compilation and a busy machine included
 MISSING = object()

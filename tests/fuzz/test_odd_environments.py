@@ -16,7 +16,7 @@ from gymnasium.envs.registration import EnvSpec
 
 from adaqn import AdaDQN, AdaSAC, Hyperparameters
 from adaqn.api import Model
-from adaqn.errors import UserError
+from adaqn.base.errors import UserError
 from adaqn.training.evaluation import evaluate_policy
 from tests.fuzz.harness import outcome
 

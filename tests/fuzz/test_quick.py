@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from adaqn import AdaSAC
 from adaqn.api import Model
+from adaqn.base.snapshot import Snapshot, read_snapshot, write_snapshot
 from adaqn.exported_policy import ExportedPolicy
-from adaqn.snapshot import Snapshot, read_snapshot, write_snapshot
 from tests.fuzz.harness import WRONG, damaged_bytes, exhaustive, outcome, paths_in, replaced, within
 
 

@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adaqn.api import Model
+from adaqn.base.snapshot import Snapshot, read_snapshot, write_snapshot
 from adaqn.exported_policy import ExportedPolicy
-from adaqn.snapshot import Snapshot, read_snapshot, write_snapshot
 from tests.fuzz.harness import WRONG, command, damaged_bytes, exhaustive, fingerprint, outcome, paths_in, replaced
 
 pytestmark = pytest.mark.thorough

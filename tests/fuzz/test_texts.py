@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from adaqn.agents.registry import algorithm_names
 from adaqn.api import Model
+from adaqn.members.space import space_from
 from adaqn.runs.config import RunConfig, read_config, schedule_from
 from adaqn.runs.directory import EXACT_FILES
-from adaqn.space import space_from
 from tests.fuzz.harness import WRONG, command, damaged_bytes, exhaustive, fingerprint, outcome, paths_in, replaced
 
 pytestmark = pytest.mark.thorough

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from jax import Array
 
-from adaqn.ensemble import Ensemble, EnsembleState
-from adaqn.hyperparameters import ACTIVATIONS, Hyperparameters
-from adaqn.networks.activations import ACTIVATION_FUNCTIONS
+from adaqn.members.hyperparameters import ACTIVATIONS, Hyperparameters
+from adaqn.networks.ensemble import Ensemble, EnsembleState
+from adaqn.networks.network import ACTIVATION_FUNCTIONS
 
 # jax's gelu is the usual approximation by tanh; selu has these two constants so that unit variance is kept.
 SELU_ALPHA, SELU_SCALE = 1.6732632423543772, 1.0507009873554805

@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from adaqn.ensemble import Ensemble
-from adaqn.hyperparameters import Convolution, Hyperparameters, Support
+from adaqn.members.hyperparameters import Convolution, Hyperparameters, Support
 from adaqn.networks.categorical import bin_centres, cross_entropy, expectation, histogram
+from adaqn.networks.ensemble import Ensemble
 from adaqn.networks.layers import with_arrays
 from adaqn.networks.network import Network
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jax import Array
 
-from adaqn.hyperparameters import PaddingName
+from adaqn.members.hyperparameters import PaddingName
 from adaqn.networks.convolution import convolve, output_size
 
 

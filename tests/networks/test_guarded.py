@@ -11,9 +11,8 @@ import numpy as np
 import optax
 import pytest
 
-from adaqn.hyperparameters import OPTIMIZERS
-from adaqn.networks.guarded import guarded_step
-from adaqn.networks.optimizers import build_optimizer, optimizer_spec
+from adaqn.members.hyperparameters import OPTIMIZERS
+from adaqn.networks.optimizers import build_optimizer, guarded_step, optimizer_spec
 
 
 def arrays(tree: Any) -> list[np.ndarray]:

@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from adaqn.ensemble import Ensemble
-from adaqn.hyperparameters import Convolution, Hyperparameters
+from adaqn.members.hyperparameters import Convolution, Hyperparameters
+from adaqn.networks.ensemble import Ensemble
 from adaqn.networks.layers import layer_norm, with_arrays
 from adaqn.networks.network import Network
 

@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from adaqn.ensemble import Ensemble
-from adaqn.hyperparameters import LOSSES, Hyperparameters
+from adaqn.members.hyperparameters import LOSSES, Hyperparameters
+from adaqn.networks.ensemble import Ensemble
 from adaqn.networks.losses import LOSS_FUNCTIONS
 
 # Errors e, and the loss of each. Around 1, huber goes over from a parabola to a line.

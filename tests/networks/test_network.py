@@ -11,8 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from adaqn.errors import UserError
-from adaqn.hyperparameters import Convolution, Hyperparameters, PaddingName
+from adaqn.base.errors import UserError
+from adaqn.members.hyperparameters import Convolution, Hyperparameters, PaddingName
 from adaqn.networks.network import Network
 
 

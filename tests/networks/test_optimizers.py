@@ -13,8 +13,8 @@ import optax
 import pytest
 from jax import Array
 
-from adaqn.ensemble import Ensemble, EnsembleState
-from adaqn.hyperparameters import OPTIMIZERS, WITH_WEIGHT_DECAY, Hyperparameters
+from adaqn.members.hyperparameters import OPTIMIZERS, WITH_WEIGHT_DECAY, Hyperparameters
+from adaqn.networks.ensemble import Ensemble, EnsembleState
 from adaqn.networks.optimizers import build_optimizer, optimizer_spec
 
 RATES = dict.fromkeys(OPTIMIZERS, 0.1) | {

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from adaqn.networks.product import product
+from adaqn.networks.convolution import product
 
 
 @pytest.mark.parametrize(("batch", "inputs", "units"), [(2, 3, 4), (3, 3, 2), (5, 2, 3), (1, 1, 1)])

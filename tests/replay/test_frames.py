@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adaqn.errors import CheckpointError, EnvironmentFault, UserError
+from adaqn.base.errors import CheckpointError, EnvironmentFault, UserError
 from adaqn.replay.frames import FrameReplay, Padding
 from adaqn.replay.protocol import Batch, Replay, Transitions
 from adaqn.replay.vectors import VectorReplay

@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adaqn.checkpoint import CheckpointStore
 from adaqn.replay.frames import FrameReplay
-from adaqn.runs.checkpointing import Checkpointer
+from adaqn.runs.checkpoint import Checkpointer, CheckpointStore
 from adaqn.runs.directory import RunDirectory
 from adaqn.training.trainer import Trainer
 from tests.fakes import fake_run

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from adaqn.errors import UserError
+from adaqn.base.errors import UserError
 from adaqn.replay.memory import (
     Need,
     available_memory,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adaqn.errors import CheckpointError, UserError
+from adaqn.base.errors import CheckpointError, UserError
 from adaqn.replay.protocol import Batch, Replay, Transitions
 from adaqn.replay.vectors import VectorReplay
 

@@ -8,15 +8,14 @@ from typing import Any
 
 import pytest
 
-from adaqn.checkpoint import CheckpointStore
-from adaqn.errors import CheckpointError, UserError
-from adaqn.exact_file import ExactFile
-from adaqn.runs import checkpointing
-from adaqn.runs.checkpointing import Checkpointer
+from adaqn.base.errors import CheckpointError, UserError
+from adaqn.base.exact_file import ExactFile
+from adaqn.base.snapshot import Snapshot
+from adaqn.runs import checkpoint
+from adaqn.runs.checkpoint import Checkpointer, CheckpointStore
 from adaqn.runs.config import RunConfig
 from adaqn.runs.directory import RunDirectory
 from adaqn.runs.recorders.composition import RunRecorders, recorders_for
-from adaqn.snapshot import Snapshot
 from adaqn.training.observers import Observer
 
 EXACT = ("episodes.csv", "selection.csv", "members.jsonl")
@@ -311,7 +310,7 @@ def test_time_goes_on_from_where_it_was(tmp_path: Path, new_trainer: Any) -> Non
 def test_a_checkpoint_of_a_version_that_rounds_differently_is_refused(
     tmp_path: Path, new_trainer: Any, monkeypatch: pytest.MonkeyPatch, before: int | None
 ) -> None:
-    monkeypatch.setattr(checkpointing, "ARITHMETIC", before)
+    monkeypatch.setattr(checkpoint, "ARITHMETIC", before)
     run = recorders(tmp_path)
     new_trainer().run(60, run.observers([InterruptedAt(40)]))
     monkeypatch.undo()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from adaqn.runs.config_versions import added_entries, config_refusal
+from adaqn.runs.checkpoint import added_entries, config_refusal
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,9 @@ from rich.console import Console
 
 from adaqn.agents.events import PolicyEvaluation, TargetUpdate
 from adaqn.agents.registry import NO_TRAITS, Traits
-from adaqn.hyperparameters import Convolution, Hyperparameters, grid
-from adaqn.runs.console import ConsoleReporter, Memory, bytes_label
-from adaqn.runs.progress_line import ProgressLine, duration_label
+from adaqn.members.hyperparameters import Convolution, Hyperparameters, grid
+from adaqn.runs.display.console import ConsoleReporter, Memory, bytes_label
+from adaqn.runs.display.progress import ProgressLine, duration_label
 from adaqn.runs.reading import BestModel
 from adaqn.training.observers import Episode
 from adaqn.training.trainer import Trainer
@@ -91,7 +91,7 @@ def update(step: int, target: int, losses: Sequence[float], newly_diverged: tupl
 
 
 def test_the_header_names_the_run_and_its_members(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("adaqn.runs.console.available_cores", lambda: 6)
+    monkeypatch.setattr("adaqn.runs.display.console.available_cores", lambda: 6)
     console, trainer = make_console(), make_trainer(count=3)
     make_reporter(trainer, console).on_start(trainer)
     lines = lines_of(console)

@@ -9,9 +9,9 @@ from rich.console import Console
 from adaqn.agents.events import Generation, TargetUpdate, TrialEnd
 from adaqn.agents.protocol import Clock
 from adaqn.agents.registry import Traits
-from adaqn.evolution import Descendant
-from adaqn.hyperparameters import Hyperparameters
-from adaqn.runs.console import ConsoleReporter, Memory
+from adaqn.members.evolution import Descendant
+from adaqn.members.hyperparameters import Hyperparameters
+from adaqn.runs.display.console import ConsoleReporter, Memory
 from tests.fakes import fake_run
 
 FIRST, SECOND = Hyperparameters(hidden=(25,)), Hyperparameters(hidden=(50, 50))

@@ -11,8 +11,8 @@ import yaml
 from adaqn import DEHB, SEARL, AdaDQN, RandomSearch
 from adaqn.api import Model
 from adaqn.cli import main
+from adaqn.members.space import SearchSpace, default_space
 from adaqn.runs.config import RunConfig
-from adaqn.space import SearchSpace, default_space
 
 SEARCHERS = ["searl", "random-search", "dehb"]
 NOTE = "No space was given: members come from the space 'vectors', which fits these observations (see --space)."

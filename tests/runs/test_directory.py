@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from adaqn.errors import UserError
+from adaqn.base.errors import UserError
 from adaqn.runs.config import RunConfig
 from adaqn.runs.directory import RunDirectory
 

@@ -11,9 +11,9 @@ import pytest
 import yaml
 
 from adaqn import SEARL, AdaDQN, RandomSearch
+from adaqn.base.errors import UserError
 from adaqn.cli import main
-from adaqn.errors import UserError
-from adaqn.hyperparameters import Hyperparameters
+from adaqn.members.hyperparameters import Hyperparameters
 from adaqn.runs.reading import member_of, read_members, read_run, read_selection
 from adaqn.training.callbacks import EvalCallback
 from adaqn.training.trainer import Trainer

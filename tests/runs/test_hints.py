@@ -6,7 +6,7 @@ from adaqn import Convolution, Hyperparameters
 from adaqn.agents.core.population import Population
 from adaqn.agents.registry import algorithm
 from adaqn.cli import main
-from adaqn.runs.hints import speed_hint
+from adaqn.runs.display.hints import speed_hint
 
 SMALL = (Hyperparameters(hidden=(16,)),)
 LARGE = (Hyperparameters(hidden=(256, 256)),)

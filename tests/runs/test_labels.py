@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adaqn.hyperparameters import Convolution, Hyperparameters, grid
-from adaqn.runs.labels import member_labels, number_label
+from adaqn.members.hyperparameters import Convolution, Hyperparameters, grid
+from adaqn.runs.display.labels import member_labels, number_label
 
 
 def test_only_what_differs_is_named() -> None:

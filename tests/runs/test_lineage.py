@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from adaqn.api import AdaDQN
-from adaqn.evolution import mutation_names
+from adaqn.members.evolution import mutation_names
 from adaqn.runs.reading import RunData, member_of, read_run
 
 SPACE = {

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from adaqn.errors import UserError
+from adaqn.base.errors import UserError
 from adaqn.runs.lock import RunLock
 
 HOLDER = """

@@ -11,8 +11,8 @@ import yaml
 from adaqn.agents.core.population import Scheduled
 from adaqn.agents.dqn import LARGE_IMAGE, SMALL_IMAGE, default_member, default_members
 from adaqn.api import AdaDQN, Model
-from adaqn.errors import UserError
-from adaqn.hyperparameters import Hyperparameters, grid
+from adaqn.base.errors import UserError
+from adaqn.members.hyperparameters import Hyperparameters, grid
 from adaqn.runs.config import RunConfig, read_config, schedule_from
 
 RUN: dict[str, Any] = {"env": "CartPole-v1", "steps": 2_000}

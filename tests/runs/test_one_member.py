@@ -10,8 +10,8 @@ import yaml
 
 from adaqn import DQN, SAC, Hyperparameters, grid
 from adaqn.agents.registry import algorithm
+from adaqn.base.errors import UserError
 from adaqn.cli import main
-from adaqn.errors import UserError
 from adaqn.runs.config import RunConfig, read_config
 
 FOUR = [{"hidden": [n]} for n in (4, 5, 6, 7)]

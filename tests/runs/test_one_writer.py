@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from adaqn import AdaDQN
+from adaqn.base.errors import UserError
 from adaqn.cli import main
-from adaqn.errors import UserError
 from adaqn.runs.lock import RunLock
 from adaqn.training.callbacks import EvalCallback
 from tests.runs.killed import MEMBERS, SETTINGS, Killed, contents, kill_at, train

@@ -10,10 +10,10 @@ from importlib.resources.abc import Traversable
 import pytest
 
 from adaqn.agents.registry import algorithm
-from adaqn.hyperparameters import Convolution, Hyperparameters
+from adaqn.members.hyperparameters import Convolution, Hyperparameters
+from adaqn.members.search.dehb import brackets
+from adaqn.members.space import SearchSpace, named_spaces
 from adaqn.runs.config import RunConfig, presets, read_config
-from adaqn.search.hyperband import brackets
-from adaqn.space import SearchSpace, named_spaces
 
 CRITIC = Hyperparameters(hidden=(256, 256), activation="relu", optimizer="adam", loss="l2", learning_rate=1e-3)
 NATURE = (Convolution(32, 8, 4), Convolution(64, 4, 2), Convolution(64, 3, 1))

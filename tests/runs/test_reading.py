@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adaqn.errors import UserError
-from adaqn.exact_file import ExactFile
+from adaqn.base.errors import UserError
+from adaqn.base.exact_file import ExactFile
 from adaqn.runs.directory import RunDirectory
 from adaqn.runs.reading import read_episodes, read_run
 from adaqn.runs.recorders.composition import recorders_for

@@ -11,10 +11,10 @@ import gymnasium
 import pytest
 
 from adaqn import AdaDQN, __version__
-from adaqn.checkpoint import CheckpointStore
+from adaqn.base.errors import UserError
 from adaqn.cli import main
-from adaqn.errors import UserError
-from adaqn.runs import checkpointing
+from adaqn.runs import checkpoint
+from adaqn.runs.checkpoint import CheckpointStore
 from adaqn.runs.config import RunConfig
 from adaqn.runs.directory import EXACT_FILES
 from tests.runs.killed import Killed, contents, evaluation, kill_at, train
@@ -165,7 +165,7 @@ def test_a_run_of_an_adaqn_with_fewer_settings_is_refused_with_both_versions(
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(RunConfig, "to_dict", without_double_q)
-        patch.setattr(checkpointing, "__version__", "0.0.9")
+        patch.setattr(checkpoint, "__version__", "0.0.9")
         with pytest.raises(Killed):
             train(run_dir, kill_at(150))
     message = refused(run_dir, capsys)

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from adaqn import AdaDQN, Hyperparameters
+from adaqn.base.errors import UserError
 from adaqn.cli import main
-from adaqn.errors import UserError
 
 TRAIN = ["train", "--quiet", "--env", "CartPole-v1", "--steps", "120", "--learning-starts", "50", "--grid", "hidden=8"]
 TRAIN += ["--buffer-size", "200", "--batch-size", "4"]

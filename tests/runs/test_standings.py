@@ -11,10 +11,9 @@ import pytest
 
 from adaqn.agents.events import Generation, MemberEvaluation, PolicyEvaluation, TargetUpdate
 from adaqn.agents.registry import Traits
-from adaqn.evolution import Descendant
-from adaqn.hyperparameters import Hyperparameters
-from adaqn.runs.reading import Episodes, Evaluations, read_run
-from adaqn.runs.standings import (
+from adaqn.members.evolution import Descendant
+from adaqn.members.hyperparameters import Hyperparameters
+from adaqn.runs.display.standings import (
     ActingReturn,
     History,
     HistoryRecorder,
@@ -24,6 +23,7 @@ from adaqn.runs.standings import (
     selected_shares,
     selection_weights,
 )
+from adaqn.runs.reading import Episodes, Evaluations, read_run
 from adaqn.training.observers import Episode
 from tests.fakes import fake_run
 

@@ -10,8 +10,8 @@ import pytest
 
 from adaqn import AdaDQN, AdaSAC, grid
 from adaqn.api import Model
+from adaqn.runs.display.standings import selected_shares
 from adaqn.runs.reading import read_run
-from adaqn.runs.standings import selected_shares
 from tests.agents.trials.cases import TINY
 
 SPACE = TINY.to_dict() | {"learning_rate": [1e-4, 1e-1]}

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from adaqn.api import Model
-from adaqn.errors import UserError
+from adaqn.base.errors import UserError
 from tests.runs.killed import Killed, contents, kill_at, train
 
 REFUSED = r"^another process has continued the run in .*, and nothing was changed: resume it again$"

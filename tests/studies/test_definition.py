@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
-from adaqn.errors import UserError
-from adaqn.files import Json, path_safe
+from adaqn.base.errors import UserError
+from adaqn.base.files import Json, path_safe
 from adaqn.studies.definition import expand, matching_arms, read_study
 from adaqn.studies.study import RunKey, Study, differences, seeds_from
 from tests.studies.tiny import SEARCHING, TINY, tiny

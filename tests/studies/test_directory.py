@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from adaqn.errors import UserError
-from adaqn.hyperparameters import Hyperparameters
+from adaqn.base.errors import UserError
+from adaqn.members.hyperparameters import Hyperparameters
 from adaqn.runs.lock import RunLock
 from adaqn.studies.directory import RunState, StudyDirectory
 from adaqn.studies.study import RunKey

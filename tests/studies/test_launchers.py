@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from adaqn.errors import UserError
+from adaqn.base.errors import UserError
 from adaqn.studies import processes
 from adaqn.studies.launchers import LAUNCHERS, Ending, Job, Options, open_launcher
 from adaqn.studies.launchers.local import LocalLauncher

@@ -11,7 +11,7 @@ import yaml
 
 from adaqn.cli import main
 from adaqn.studies import calibration, command, cost, execution
-from adaqn.studies.calibration import Measurement
+from adaqn.studies.cost import Measurement
 from adaqn.studies.directory import StudyDirectory
 from adaqn.studies.launchers import Ending, Job, Options
 from adaqn.studies.study import RunKey

@@ -12,14 +12,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from adaqn.checkpoint import CheckpointStore
-from adaqn.files import Json
-from adaqn.runs.checkpointing import recorded_threads
+from adaqn.base.files import Json
+from adaqn.networks.xla.threads import Threads
+from adaqn.runs.checkpoint import CheckpointStore, recorded_threads
 from adaqn.runs.directory import EXACT_FILES
 from adaqn.studies.definition import expand
 from adaqn.studies.directory import StudyDirectory
 from adaqn.studies.study import RunKey
-from adaqn.threads import Threads
 from tests.studies.tiny import TINY
 from tests.waiting import wait_for
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from adaqn.files import Json
+from adaqn.base.files import Json
 from adaqn.runs.config import RunConfig
 from adaqn.studies.definition import expand
 from adaqn.studies.directory import StudyDirectory

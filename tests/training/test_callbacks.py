@@ -12,7 +12,7 @@ import pytest
 from adaqn.agents.events import Event, PolicyEvaluation, TargetUpdate
 from adaqn.agents.protocol import Clock
 from adaqn.agents.registry import NO_TRAITS, Traits
-from adaqn.errors import UserError
+from adaqn.base.errors import UserError
 from adaqn.training.callbacks import (
     BaseCallback,
     CallbackList,

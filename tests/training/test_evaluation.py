@@ -10,10 +10,9 @@ import gymnasium
 import numpy as np
 import pytest
 
-from adaqn.errors import EnvironmentFault, UserError
+from adaqn.base.errors import EnvironmentFault, UserError
 from adaqn.training import evaluation
-from adaqn.training.evaluation import EvaluationResult, episode_seed, evaluate_policy
-from adaqn.training.evaluation_table import EvaluationLog
+from adaqn.training.evaluation import EvaluationLog, EvaluationResult, episode_seed, evaluate_policy
 
 
 class Countdown(gymnasium.Env[np.ndarray, Any]):

@@ -14,12 +14,12 @@ from adaqn.agents.dqn.agent import DQNAgent
 from adaqn.agents.dqn.settings import DQNSettings
 from adaqn.agents.events import Event, Failure, TargetUpdate
 from adaqn.agents.protocol import Clock
-from adaqn.compilation import prepare_jax
+from adaqn.base.errors import AllMembersDiverged
+from adaqn.base.snapshot import Snapshot
 from adaqn.envs.environments import Environments
-from adaqn.errors import AllMembersDiverged
-from adaqn.hyperparameters import Hyperparameters
+from adaqn.members.hyperparameters import Hyperparameters
+from adaqn.networks.xla.compilation import prepare_jax
 from adaqn.replay.making import make_replay
-from adaqn.snapshot import Snapshot
 from adaqn.training.observers import Episode, Observer
 from adaqn.training.trainer import Trainer
 

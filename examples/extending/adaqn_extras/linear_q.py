@@ -17,10 +17,10 @@ from adaqn.agents.core.settings import Settings, setting
 from adaqn.agents.events import Event
 from adaqn.agents.protocol import Clock, MemberReport, Operation, PolicyWeights, Report
 from adaqn.agents.registry import Algorithm
-from adaqn.checks import between
+from adaqn.base.checks import between
+from adaqn.base.errors import CheckpointError
 from adaqn.envs.environments import FinishedEpisode
-from adaqn.envs.gym_spaces import require_discrete_actions, require_vector_observations
-from adaqn.errors import CheckpointError
+from adaqn.envs.spaces import require_discrete_actions, require_vector_observations
 from adaqn.networks.network import Network
 from adaqn.replay.memory import Need
 from adaqn.replay.protocol import Batch

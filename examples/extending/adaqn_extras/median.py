@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 from jax import Array
 
-from adaqn.selection import Selection
+from adaqn.members.selection import Selection
 
 
 def select(uniforms: Array, losses: Array, alive: Array, size: int) -> Selection:

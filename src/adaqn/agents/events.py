@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from adaqn.errors import UserError
-from adaqn.evolution import Descendant
-from adaqn.hyperparameters import Hyperparameters
+from adaqn.base.errors import UserError
+from adaqn.members.evolution import Descendant
+from adaqn.members.hyperparameters import Hyperparameters
 
 
 class TargetUpdate(NamedTuple):

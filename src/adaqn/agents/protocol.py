@@ -15,10 +15,10 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeVar, runtime_checkabl
 import numpy as np
 
 from adaqn.agents.events import Event, Failure
-from adaqn.checks import count
+from adaqn.base.checks import count
+from adaqn.base.files import Json
 from adaqn.envs.environments import FinishedEpisode
-from adaqn.files import Json
-from adaqn.hyperparameters import Hyperparameters
+from adaqn.members.hyperparameters import Hyperparameters
 from adaqn.networks.network import Network
 from adaqn.replay.memory import Need
 from adaqn.replay.protocol import Batch
@@ -186,7 +186,7 @@ class Agent(Protocol[State]):
 
 @runtime_checkable
 class DividesUpdates(Protocol):
-    """An agent that can divide its updates among threads (`adaqn.lanes`); others make them in one."""
+    """An agent that can divide its updates among threads (`adaqn.networks.xla.lanes`); others make them in one."""
 
     @property
     def lanes(self) -> int:

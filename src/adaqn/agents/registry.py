@@ -22,12 +22,11 @@ import numpy as np
 
 from adaqn import agents
 from adaqn.agents.core.population import Population, refuse_idle_evolution, require_room
-from adaqn.checks import count
-from adaqn.errors import UserError, unknown_name
-from adaqn.hyperparameters import Hyperparameters
-from adaqn.limits import most
-from adaqn.plugins import PluginFolder
-from adaqn.space import default_space
+from adaqn.base.checks import count, most
+from adaqn.base.errors import UserError, unknown_name
+from adaqn.base.plugins import PluginFolder
+from adaqn.members.hyperparameters import Hyperparameters
+from adaqn.members.space import default_space
 
 if TYPE_CHECKING:
     import gymnasium

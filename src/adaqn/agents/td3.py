@@ -26,14 +26,14 @@ from adaqn.agents.core.settings import setting
 from adaqn.agents.core.targets import critic_inputs, critic_target, polyak
 from adaqn.agents.protocol import Operation, PolicyWeights
 from adaqn.agents.registry import Algorithm, Traits
-from adaqn.checks import at_least, between
-from adaqn.ensemble import EnsembleParameters, EnsembleState
-from adaqn.hyperparameters import Hyperparameters, grid
+from adaqn.base.checks import at_least, between
+from adaqn.members.hyperparameters import Hyperparameters, grid
+from adaqn.members.selection import Selection
+from adaqn.members.selection.draws import initial_selection
+from adaqn.networks.ensemble import EnsembleParameters, EnsembleState
 from adaqn.networks.losses import l2
 from adaqn.networks.network import Network
 from adaqn.replay.protocol import Batch
-from adaqn.selection import Selection
-from adaqn.selection.draws import initial_selection
 
 
 @dataclass(frozen=True, kw_only=True)

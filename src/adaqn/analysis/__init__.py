@@ -1,6 +1,5 @@
 """Results of runs: statistics and figures of studies, pictures, schedules and videos of single runs."""
 
-from adaqn.analysis.epochs import returns_per_epoch, usual_epoch
 from adaqn.analysis.loading import load_runs
 from adaqn.analysis.metrics import (
     auc,
@@ -11,6 +10,8 @@ from adaqn.analysis.metrics import (
     optimality_gap,
     performance_profile,
     probability_of_improvement,
+    returns_per_epoch,
+    usual_epoch,
     worst_seed,
 )
 from adaqn.analysis.protocols import grid_search, random_search, running_maximum

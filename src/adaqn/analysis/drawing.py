@@ -1,4 +1,4 @@
-"""`adaqn figures`: all figures that a study allows, as PNG and PDF, and its table."""
+"""`adaqn figures`: draw all figures of a study, and print its table."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ from typing import NamedTuple
 
 import matplotlib
 from matplotlib.figure import Figure
+from rich.console import Console
 
 from adaqn.analysis.figures import figure_types
 from adaqn.analysis.page import NotDrawn, Page
 from adaqn.analysis.scores import StudyScores
 from adaqn.analysis.study import read_results
 from adaqn.analysis.style import RC, drawn_here, metadata
-from adaqn.analysis.summary import StudySummary, summary_of, write_summary
-from adaqn.files import make_parent, replacing, require_ours
+from adaqn.analysis.summary import StudySummary, summary_of, summary_table, write_summary
+from adaqn.base.files import make_parent, replacing, require_ours
+from adaqn.base.output import STEADY, say
 
 KINDS = ("png", "pdf")
 
@@ -73,3 +75,25 @@ def _save(figure: Figure, path: Path) -> None:
     kind = path.suffix.lstrip(".")
     with replacing(path) as file:
         figure.savefig(file, format=kind, metadata=metadata(kind))
+
+
+LEFT_OUT = 6  # reasons that are written out
+
+
+def draw_figures(study: Path, output: Path | None, epoch: int | None, force: bool) -> int:
+    """`adaqn figures`."""
+    done = draw_study(study, output, epoch, force)
+    console = Console(file=STEADY)
+    console.print(summary_table(done.summary, console.width))
+    if done.summary.chosen_on_reported_seeds:
+        say("grid and random search chose on the seeds that they are reported on: the study has no tuning seeds")
+    for reason in done.summary.left_out[:LEFT_OUT]:
+        say(f"left out: {reason}")
+    if len(done.summary.left_out) > LEFT_OUT:
+        say(f"left out: {len(done.summary.left_out) - LEFT_OUT} more, which summary.json names")
+    for name, files in done.drawn.items():
+        say(f"drawn: {name} ({files[0]}, .pdf)")
+    for name, reason in done.not_drawn.items():
+        say(f"not drawn: {name}: {reason}")
+    say(f"table: {done.tables[0]}, .csv")
+    return 0

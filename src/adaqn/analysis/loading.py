@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from adaqn.errors import UserError
-from adaqn.files import Json, json_value, path_safe, read_text, read_yaml
+from adaqn.base.errors import UserError
+from adaqn.base.files import Json, json_value, path_safe, read_text, read_yaml
 from adaqn.runs.directory import RunDirectory
 from adaqn.runs.reading import Episodes, RunData, read_episodes, read_progress, read_run, whole_lines
 

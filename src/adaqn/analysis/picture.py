@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 from adaqn.agents.registry import algorithm, algorithm_names
 from adaqn.analysis.discounts import Discounts, discounts_of
 from adaqn.analysis.style import Colour, drawn_here, member_colours, metadata, step_axis
-from adaqn.errors import UserError, unknown_name
-from adaqn.files import make_parent, replacing, require_free, require_ours
-from adaqn.hyperparameters import Hyperparameters
-from adaqn.runs.labels import loss_meaning, member_labels
+from adaqn.base.errors import UserError, unknown_name
+from adaqn.base.files import make_parent, replacing, require_free, require_ours
+from adaqn.members.hyperparameters import Hyperparameters
+from adaqn.runs.display.labels import loss_meaning, member_labels
+from adaqn.runs.display.standings import acting_returns, history_of, selected_shares, selection_weights
 from adaqn.runs.reading import RunData, Selections, member_of, read_run
-from adaqn.runs.standings import acting_returns, history_of, selected_shares, selection_weights
 from adaqn.training.observers import LATEST
 
 BINS = 120  # along the step axis, in the panel of targets

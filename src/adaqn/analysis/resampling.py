@@ -23,7 +23,7 @@ from adaqn.analysis.metrics import (
     single_scores,
     wins,
 )
-from adaqn.errors import UserError
+from adaqn.base.errors import UserError
 
 RESAMPLES = 2000
 CONFIDENCE = 0.95

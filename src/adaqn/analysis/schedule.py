@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from adaqn.agents.core.population import Scheduled
-from adaqn.checks import count
-from adaqn.errors import UserError
-from adaqn.files import make_parent, replacing, require_free, yaml_text
-from adaqn.hyperparameters import Hyperparameters
+from adaqn.base.checks import count
+from adaqn.base.errors import UserError
+from adaqn.base.files import make_parent, replacing, require_free, yaml_text
+from adaqn.members.hyperparameters import Hyperparameters
 from adaqn.runs.config import as_mapping, schedule_values
 from adaqn.runs.reading import RunData, member_of, read_run
 

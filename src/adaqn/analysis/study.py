@@ -14,12 +14,11 @@ from typing import Literal
 import numpy as np
 
 from adaqn.agents.registry import algorithm, algorithm_names
-from adaqn.analysis.epochs import usual_epoch
 from adaqn.analysis.loading import StudyRun, find_runs
-from adaqn.analysis.metrics import Floats
-from adaqn.errors import UserError
-from adaqn.files import Json, read_yaml
-from adaqn.hyperparameters import Hyperparameters
+from adaqn.analysis.metrics import Floats, usual_epoch
+from adaqn.base.errors import UserError
+from adaqn.base.files import Json, read_yaml
+from adaqn.members.hyperparameters import Hyperparameters
 from adaqn.runs.config import as_mapping
 
 # An ensemble adapts; a single set of hyperparameters is what grid search is made of; a search tries one trial after the

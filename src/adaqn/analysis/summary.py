@@ -19,7 +19,7 @@ from adaqn.analysis.metrics import Floats, auc
 from adaqn.analysis.resampling import CONFIDENCE, RESAMPLES, Interval, difference, improvement
 from adaqn.analysis.scores import Series, StudyScores
 from adaqn.analysis.study import read_results
-from adaqn.files import make_parent, replacing
+from adaqn.base.files import make_parent, replacing
 
 FORMAT = 1
 

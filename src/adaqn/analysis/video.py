@@ -13,9 +13,9 @@ import gymnasium
 import numpy as np
 from PIL import Image
 
-from adaqn.checks import count, number
-from adaqn.errors import UserError, unknown_name
-from adaqn.files import make_parent
+from adaqn.base.checks import count, number
+from adaqn.base.errors import UserError, unknown_name
+from adaqn.base.files import make_parent
 from adaqn.training.evaluation import EvaluationResult, Policy, evaluate_policy
 
 DEFAULT_FPS = 30.0

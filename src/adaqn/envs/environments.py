@@ -15,11 +15,11 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
+from adaqn.base.errors import CheckpointError, EnvironmentFault, UserError
 from adaqn.envs.episode import EpisodePosition, RunningEpisode
-from adaqn.envs.gym_spaces import observation_dtype, require_box_observations
 from adaqn.envs.making import close, frame_stack_of, learning_reward_bound_of, name_of
 from adaqn.envs.source import EnvironmentLike, EnvironmentSource
-from adaqn.errors import CheckpointError, EnvironmentFault, UserError
+from adaqn.envs.spaces import observation_dtype, require_box_observations
 from adaqn.replay.protocol import Transitions
 
 

@@ -1,18 +1,34 @@
-"""One environment and its current episode: steps are validated, and recorded so that they can be repeated."""
+"""State that some environments keep across seeded resets, and that must be cleared to make episodes repeatable."""
 
 from __future__ import annotations
 
+import sys
 from typing import Any, NamedTuple
 
 import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from adaqn.envs.actions import environment_actions
-from adaqn.envs.gym_spaces import observation_dtype
-from adaqn.envs.leftovers import clear_leftovers
+from adaqn.base.errors import CheckpointError, EnvironmentFault
+from adaqn.envs.spaces import environment_actions, observation_dtype
 from adaqn.envs.values import Unusable, observation_of, require_finite, reward_of, truth_of
-from adaqn.errors import CheckpointError, EnvironmentFault
+
+
+def clear_leftovers(env: gymnasium.Env) -> None:
+    """Clear state that a known environment keeps from its last episode, so that only the seed determines the next."""
+    # BipedalWalker builds each episode in the same Box2D world, whose solver then visits contacts in another
+    # order than in a new world: the same seed and actions diverge after some dozens of steps. (LunarLander
+    # makes a new world itself.) If the module is not imported, the environment cannot be a BipedalWalker;
+    # importing it here would load Box2D for everyone.
+    module = sys.modules.get("gymnasium.envs.box2d.bipedal_walker")
+    inner: Any = env.unwrapped
+    if module is not None and isinstance(inner, module.BipedalWalker):
+        inner._destroy()  # removes the bodies from the old world; the call in `reset` then finds none
+        inner.world = type(inner.world)(gravity=inner.world.gravity)
+    # MinAtar's own environments (ours do this themselves): the sticky last action survives a reset.
+    module = sys.modules.get("minatar.gym")
+    if module is not None and isinstance(inner, module.BaseEnv):
+        inner.game.last_action = 0
 
 
 class EpisodePosition(NamedTuple):

@@ -1,7 +1,8 @@
-"""Making Gymnasium environments from ids, and reading their properties."""
+"""Error messages about missing packages, completed with the adaqn extra that installs them."""
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Mapping
 from typing import Any
@@ -10,10 +11,23 @@ import gymnasium
 import numpy as np
 from gymnasium import wrappers
 
+from adaqn.base.errors import EnvironmentFault, UserError, nearest
 from adaqn.envs import suites
-from adaqn.envs.extras import with_our_extra
-from adaqn.envs.gym_spaces import observation_dtype, require_box_observations
-from adaqn.errors import EnvironmentFault, UserError, nearest
+from adaqn.envs.spaces import observation_dtype, require_box_observations
+
+# The extra of adaqn that installs each module.
+EXTRAS = {"mujoco": "mujoco", "ale_py": "atari", "minatar": "minatar", "imageio": "video", "wandb": "wandb"}
+
+
+def with_our_extra(message: str) -> str:
+    """The message about a missing package, with the adaqn extra that installs it, if there is one."""
+    for package, extra in EXTRAS.items():
+        if re.search(rf"gymnasium\[{extra}\]|No module named '{package}'", message):
+            install = f'`pip install "adaqn[{extra}]"`'
+            replaced = re.sub(rf'`pip install "?gymnasium\[{extra}\]"?`', install, message)
+            return replaced if install in replaced else f"{message}; {install} installs it"
+    return message
+
 
 # Wrappers that pass on every observation unchanged.
 _TRANSPARENT = (

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple, cast
 
 import gymnasium
 
+from adaqn.base.errors import EnvironmentFault, UserError
 from adaqn.envs.making import make_environment
 from adaqn.envs.wrapping import Wrapping, import_module, modules_from, wrappings_from
-from adaqn.errors import EnvironmentFault, UserError
 
 EnvironmentLike = str | gymnasium.Env | Callable[..., gymnasium.Env]
 

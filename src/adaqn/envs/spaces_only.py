@@ -7,8 +7,8 @@ from typing import Any, NoReturn
 
 import gymnasium
 
+from adaqn.base.errors import UserError
 from adaqn.envs.source import EnvironmentSource
-from adaqn.errors import UserError
 
 # Gymnasium's adapters for old Gym make an environment by the id in their arguments, and import the module it names.
 _ADAPTERS = ("GymV21Environment", "GymV26Environment")

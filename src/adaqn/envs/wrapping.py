@@ -10,7 +10,7 @@ from typing import Any
 
 import gymnasium
 
-from adaqn.errors import EnvironmentFault, UserError, nearest
+from adaqn.base.errors import EnvironmentFault, UserError, nearest
 
 _EXAMPLE = "gymnasium.wrappers:FlattenObservation"
 

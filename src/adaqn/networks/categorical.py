@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from adaqn.hyperparameters import Support
+from adaqn.members.hyperparameters import Support
 
 DEVIATION = 0.75  # σ in widths of a bin, as in the paper
 

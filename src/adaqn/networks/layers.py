@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from adaqn.hyperparameters import Architecture, Support
+from adaqn.members.hyperparameters import Architecture, Support
 from adaqn.networks.convolution import output_size
 
 Shape = tuple[int, ...]

@@ -1,28 +1,27 @@
-"""One member's network as plain functions of a flat parameter vector.
+"""The activation functions of the paper's search space, by their names in `jax.nn`.
 
-Parameters are one vector [P] per member: a state with few arrays is dispatched faster than one with many, and
-element-wise optimizers make one pass over it. Initial values are drawn with NumPy, because compiling a small
-program for every array shape takes longer than compiling the training step.
+Activations that normalize (such as softmax) do so over the last axis.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from adaqn.errors import UserError
-from adaqn.hyperparameters import Architecture
-from adaqn.networks.activations import ACTIVATION_FUNCTIONS
+from adaqn.base.errors import UserError
+from adaqn.members.hyperparameters import ACTIVATIONS, Architecture
 from adaqn.networks.categorical import expectation
-from adaqn.networks.convolution import convolve, output_size
+from adaqn.networks.convolution import convolve, output_size, product
 from adaqn.networks.layers import Layer, Shape, layer_norm, layers_of, with_arrays
-from adaqn.networks.product import product
+
+ACTIVATION_FUNCTIONS: dict[str, Callable[[Array], Array]] = {name: getattr(jax.nn, name) for name in ACTIVATIONS}
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, NamedTuple
@@ -11,14 +12,13 @@ import jax
 import jax.numpy as jnp
 import optax
 from jax import Array
+from jax.extend import core
 
-from adaqn.hyperparameters import OPTIMIZERS, Hyperparameters, unknown_option
+from adaqn.members.hyperparameters import Hyperparameters, numeric_options, unknown_option
 
 # These depend on whole tensors (norms, factored moments, covers), so they need the network's arrays; all others are
 # element-wise and can work on one flat vector, which is faster.
 _BY_TENSOR = {"adafactor", "fromage", "lamb", "lars", "novograd", "sm3"}
-# Options whose default is None, not a number: setting them adds a term to the optimizer.
-_OFF_BY_DEFAULT = {"adafactor": ("momentum",), "rmsprop": ("momentum",), "sgd": ("momentum",)}
 
 
 class OptimizerSpec(NamedTuple):
@@ -34,12 +34,8 @@ class OptimizerSpec(NamedTuple):
 def optimizer_spec(name: str) -> OptimizerSpec:
     """Look up an optimizer and its options by name."""
     build = getattr(optax, name)
-    parameters = inspect.signature(build).parameters.values()
-    numbers = tuple(p.name for p in parameters if type(p.default) is float)
     draws = "key" in inspect.signature(build).parameters
-    return OptimizerSpec(
-        build, numbers + _OFF_BY_DEFAULT.get(name, ()), elementwise=name not in _BY_TENSOR, draws=draws
-    )
+    return OptimizerSpec(build, numeric_options(name), elementwise=name not in _BY_TENSOR, draws=draws)
 
 
 def build_optimizer(
@@ -75,4 +71,48 @@ def check_options(member: Hyperparameters) -> None:
             raise unknown_option(member.optimizer, name, allowed)
 
 
-__all__ = ["OPTIMIZERS", "OptimizerSpec", "build_optimizer", "check_options", "clipped", "optimizer_spec"]
+def guarded_step(
+    optimizer: optax.GradientTransformation, gradient: Any, state: Any, parameters: Any, taken: Array
+) -> tuple[Any, Any]:
+    """The parameters and the state after a step, or both as they were where `taken` [] is False."""
+    closed, shapes = jax.make_jaxpr(optimizer.update, return_shape=True)(gradient, state, parameters)
+    program, old = closed.jaxpr, jax.tree.leaves(state)
+    following = program.outvars[-len(old) :] if old else []
+    made = {var for equation in program.eqns for var in equation.outvars}
+    computed = [(var, was) for var, was in zip(following, old, strict=True) if isinstance(var, core.Var)]
+    often = Counter(var for var, _ in computed)
+    chosen = {var: was for var, was in computed if var in made and often[var] == 1}  # the others are chosen at the end
+
+    values: dict[Any, Any] = dict(zip(program.constvars, closed.consts, strict=True))
+    values |= zip(program.invars, jax.tree.leaves((gradient, state, parameters)), strict=True)
+
+    def read(atom: Any) -> Any:
+        return atom.val if isinstance(atom, core.Literal) else values[atom]
+
+    for equation in program.eqns:
+        bound = equation.primitive.get_bind_params(equation.params)
+        functions, options = bound if isinstance(bound, tuple) else ((), bound)  # until JAX 0.9, and since
+        found = equation.primitive.bind(*functions, *map(read, equation.invars), **options)
+        results = found if equation.primitive.multiple_results else [found]
+        for var, value in zip(equation.outvars, results, strict=True):
+            values[var] = _chosen(taken, value, chosen[var]) if var in chosen else value
+
+    change, next_state = jax.tree.unflatten(jax.tree.structure(shapes), [read(atom) for atom in program.outvars])
+    done = {id(values[var]) for var in chosen}
+    kept = [
+        new if id(new) in done or new is was else jnp.where(taken, new, was)
+        for new, was in zip(jax.tree.leaves(next_state), old, strict=True)
+    ]
+    moved = jax.tree.map(
+        lambda new, was: jnp.where(taken, new, was), optax.apply_updates(parameters, change), parameters
+    )
+    return moved, jax.tree.unflatten(jax.tree.structure(state), kept)
+
+
+def _chosen(taken: Array, new: Array, old: Array) -> Array:
+    value = jnp.where(taken, new, old)
+    if jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
+        return value
+    # Without the barrier, XLA would compute the new value a second time from the old one wherever it is used, and so
+    # keep the old one.
+    return jax.lax.optimization_barrier(value)

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import DTypeLike
 
-from adaqn.errors import CheckpointError, EnvironmentFault, UserError
+from adaqn.base.errors import CheckpointError, EnvironmentFault, UserError
 from adaqn.replay.protocol import Batch, Transitions
 from adaqn.replay.ring import Ring, allocated, check_sizes
 

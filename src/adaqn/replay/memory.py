@@ -12,7 +12,7 @@ try:
 except ImportError:  # not on Windows
     resource = None
 
-from adaqn.errors import UserError
+from adaqn.base.errors import UserError
 
 GB = 10**9
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import DTypeLike
 
-from adaqn.errors import CheckpointError, UserError
+from adaqn.base.errors import CheckpointError, UserError
 from adaqn.replay.memory import available_memory, require_memory, too_large
 
 # A short run, or an agent loaded for evaluation, never fills its buffer, so a buffer may exceed the memory when full;

@@ -1,4 +1,4 @@
-"""`RunConfig`, the complete configuration of a run; command lines, YAML files and presets are overrides of it."""
+"""The configuration of a run, complete: read from files, changed by overrides, written as config.yaml."""
 
 from __future__ import annotations
 
@@ -11,15 +11,59 @@ from typing import TYPE_CHECKING, Any
 
 from adaqn.agents.core.population import Population, Scheduled
 from adaqn.agents.registry import Algorithm, algorithm
-from adaqn.checks import count
-from adaqn.errors import UserError, unknown_name
-from adaqn.files import Json, read_yaml, yaml_text
-from adaqn.hyperparameters import Hyperparameters, grid, members_from
-from adaqn.limits import most
-from adaqn.plugins import PresetFolder
-from adaqn.runs.horizons import Horizons, horizon_from, horizons, until
-from adaqn.space import SearchSpace, space_from
-from adaqn.threads import checked_threads
+from adaqn.base.checks import count, most
+from adaqn.base.errors import UserError, unknown_name
+from adaqn.base.files import Json, read_yaml, yaml_text
+from adaqn.base.plugins import PresetFolder
+from adaqn.members.hyperparameters import Hyperparameters, grid, members_from
+from adaqn.members.space import SearchSpace, space_from
+from adaqn.networks.xla.threads import checked_threads
+
+if TYPE_CHECKING:
+    from adaqn.runs.config import RunConfig
+
+Horizons = tuple[tuple[int, int], ...]
+
+
+def horizon_from(given: object) -> int | Horizons | None:
+    """The horizon from a configuration: None (its steps), one number, or a list of [step, end]."""
+    if given is None:
+        return None
+    if not isinstance(given, list | tuple):
+        return count("horizon", given, low=1)
+    if not given or not all(isinstance(entry, list | tuple) and len(entry) == 2 for entry in given):
+        raise UserError(f"horizon must be one step, or a list of [step, end] pairs, but got {given!r}")
+    entries = tuple((count("a step of horizon", step), count("horizon", end, low=1)) for step, end in given)
+    steps = [step for step, _ in entries]
+    if steps[0] != 0 or steps != sorted(set(steps)):
+        raise UserError(f"the steps of horizon must begin with 0 and increase, but they are {steps}")
+    return entries[0][1] if len(entries) == 1 else entries
+
+
+def horizons(horizon: object, steps: int) -> Horizons:
+    """The horizon of a run of `steps` steps, always as a list."""
+    known = horizon_from(horizon)
+    if known is None:
+        return ((0, steps),)
+    return ((0, known),) if isinstance(known, int) else known
+
+
+def until(entries: Horizons, step: int) -> Horizons:
+    """The entries of a horizon that have affected a run up to this step."""
+    return tuple(entry for entry in entries if entry[0] <= step)
+
+
+def extended(config: RunConfig, steps: int, done: int, stretch_schedules: bool) -> RunConfig:
+    """The configuration of a run that has taken `done` steps and gets a new end."""
+    if steps < done:
+        raise UserError(f"the run has taken {done:,} steps already, so it cannot end at step {steps:,}")
+    seen = horizons(config.horizon, config.steps)
+    if stretch_schedules:
+        # Some operations due at the last step may already have been performed with the old end.
+        seen = (*until(seen, done), (done + 1, steps)) if done else ((0, steps),)
+    horizon = None if seen == ((0, steps),) else horizon_from(seen)
+    return dataclasses.replace(config, steps=steps, horizon=horizon)
+
 
 if TYPE_CHECKING:
     from adaqn.envs.source import EnvironmentLike, EnvironmentOverride, EnvironmentSource
@@ -312,3 +356,54 @@ def as_mapping(name: str, values: object) -> Json:
     if not isinstance(values, Mapping):
         raise UserError(f"{name} must be a mapping of names to values, but got {values!r}")
     return dict(values)
+
+
+_MEMBERS = ("members", "grid", "member")  # ways to say which members there are
+
+
+def with_algorithm(values: Mapping[str, Any], algo: str, base: str | None) -> Json:
+    """The values for another algorithm: what only the former one can use is left out."""
+    values = dict(values)
+    before, after = algorithm(values["algo"], values.get("base")), algorithm(algo, base)
+    if (algo, base) == (values["algo"], values.get("base")):
+        return values
+    settings = as_mapping("settings", values.get("settings"))
+    lost = {f.name for f in dataclasses.fields(before.settings)} - {f.name for f in dataclasses.fields(after.settings)}
+    # What makes the former algorithm, or the one asked for, is not a value that the file chose.
+    for name in {*before.overrides, *after.overrides, *lost}:
+        settings.pop(name, None)
+    # Nor can the other algorithm use a space, or members to start from, if it has none.
+    if after.space == "none":
+        values.pop("space", None)
+    if after.base is not None:
+        for name in _MEMBERS:
+            values.pop(name, None)
+    return values | {"algo": algo, "base": base, "settings": settings}
+
+
+def with_overrides(values: Mapping[str, Any], changes: Mapping[str, Any]) -> Json:
+    """The values with changes over them: settings one by one, all else as a whole.
+
+    Members are given in one of several ways, and each takes the place of the others; `member` picks one of those that
+    are there.
+    """
+    algo = changes.get("algo", values["algo"])
+    base = changes.get("base", values.get("base") if algo == values["algo"] else None)
+    result = with_algorithm(values, algo, base)
+    if any(name in changes for name in ("members", "grid", "schedule")):
+        for name in _MEMBERS:
+            result.pop(name, None)
+    settings = {**as_mapping("settings", result.get("settings")), **as_mapping("settings", changes.get("settings"))}
+    return result | dict(changes) | {"settings": settings}
+
+
+def settings_of(values: Mapping[str, Any]) -> set[str]:
+    """The names of the settings that the algorithm of these values has."""
+    return {f.name for f in dataclasses.fields(algorithm(values["algo"], values.get("base")).settings)}
+
+
+def require_mapping(what: str, given: object) -> Json:
+    """The given value, which must be a mapping with text for keys."""
+    if not isinstance(given, Mapping) or not all(isinstance(key, str) for key in given):
+        raise UserError(f"{what} must be a mapping of names to values, but got {given!r}")
+    return dict(given)

@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from adaqn.errors import UserError
+from adaqn.base.errors import UserError
 from adaqn.runs.lock import LOCK_NAME
 
 # Files that are byte-identical for the same configuration and seed; checkpoints record their content.

@@ -13,13 +13,13 @@ from gymnasium import spaces
 
 from adaqn import __version__
 from adaqn.agents.protocol import PolicyWeights
-from adaqn.envs.gym_spaces import observation_dtype
-from adaqn.errors import UserError, unknown_name
+from adaqn.base.errors import UserError, unknown_name
+from adaqn.base.files import Json, make_parent, replacing, require_ours
+from adaqn.envs.spaces import observation_dtype
 from adaqn.exported_policy import FORMAT, ExportedPolicy, format_version
-from adaqn.files import Json, make_parent, replacing, require_ours
 from adaqn.networks.layers import Layer, with_arrays
-from adaqn.runs.gym_spaces import describe_spaces
 from adaqn.runs.onnx_graph import PRODUCER, onnx_model
+from adaqn.runs.saved_spaces import describe_spaces
 
 PolicyFormat = Literal["numpy", "onnx"]
 SUFFIXES = {"numpy": ".npz", "onnx": ".onnx"}

@@ -16,8 +16,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from adaqn import __version__
-from adaqn.errors import UserError
-from adaqn.extras import require_extra
+from adaqn.base.errors import UserError
+from adaqn.base.plugins import require_extra
 
 MODEL = "model.zip"  # name of the agent in a repository
 

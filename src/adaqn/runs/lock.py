@@ -31,7 +31,7 @@ import warnings
 import weakref
 from pathlib import Path
 
-from adaqn.errors import UserError
+from adaqn.base.errors import UserError
 
 try:
     import fcntl

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from adaqn.errors import UserError
+from adaqn.base.errors import UserError
+from adaqn.base.files import Json
+from adaqn.base.plugins import require_extra
 from adaqn.exported_policy import NORM_EPSILON, VERSION, bin_centres, described_layers, layer_kinds
-from adaqn.extras import require_extra
-from adaqn.files import Json
 
 OPSET = 17  # of 2022, which runtimes and converters of today read
 IR_VERSION = 8  # of the same time

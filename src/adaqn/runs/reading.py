@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adaqn.agents.registry import algorithm, algorithm_names
-from adaqn.checks import count
-from adaqn.errors import UserError
-from adaqn.files import Json, json_value, read_text, read_yaml
-from adaqn.hyperparameters import Hyperparameters
+from adaqn.base.checks import count
+from adaqn.base.errors import UserError
+from adaqn.base.files import Json, json_value, read_text, read_yaml
+from adaqn.members.hyperparameters import Hyperparameters
 from adaqn.runs.directory import RunDirectory
 
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import gymnasium
 import numpy as np
 
-from adaqn.errors import CheckpointError
-from adaqn.files import Json, make_parent
+from adaqn.base.errors import CheckpointError
+from adaqn.base.files import Json, make_parent
+from adaqn.base.snapshot import Snapshot, read_snapshot, require_replaceable, write_snapshot
 from adaqn.replay.protocol import Replay
-from adaqn.runs.gym_spaces import check_same_spaces, describe_spaces
-from adaqn.snapshot import Snapshot, read_snapshot, require_replaceable, write_snapshot
+from adaqn.runs.saved_spaces import check_same_spaces, describe_spaces
 from adaqn.training.trainer import Trainer
 
 KIND = "replay"

@@ -10,17 +10,16 @@ from typing import NamedTuple
 
 import jax
 
-from adaqn.checkpoint import CheckpointStore
-from adaqn.checks import count
-from adaqn.errors import EnvironmentFault, MemoryFault, OutputFault, UserError
-from adaqn.files import read_text, replacing, writing
+from adaqn.base.checks import count
+from adaqn.base.errors import EnvironmentFault, MemoryFault, OutputFault, UserError
+from adaqn.base.files import read_text, replacing, writing
 from adaqn.replay.memory import require_memory
-from adaqn.runs.config import RunConfig, read_config
-from adaqn.runs.console import ConsoleReporter, DivergenceWarning, Memory
+from adaqn.runs.checkpoint import CheckpointStore
+from adaqn.runs.config import RunConfig, extended, read_config
 from adaqn.runs.directory import RunDirectory
-from adaqn.runs.horizons import extended
+from adaqn.runs.display.console import ConsoleReporter, DivergenceWarning, Memory
+from adaqn.runs.display.progress import ProgressLine
 from adaqn.runs.lock import RunLock
-from adaqn.runs.progress_line import ProgressLine
 from adaqn.runs.recorders.composition import RunRecorders, recorders_for
 from adaqn.runs.recorders.sinks import require_wandb
 from adaqn.training.callbacks import BaseCallback, EvalCallback, TrainedModel

@@ -15,8 +15,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, NamedTuple
 
 from adaqn.agents.registry import algorithm
-from adaqn.errors import UserError
-from adaqn.files import Json, json_value
+from adaqn.base.errors import UserError
+from adaqn.base.files import Json, json_value
 from adaqn.studies.processes import process_environment
 
 if TYPE_CHECKING:

@@ -8,10 +8,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from adaqn.checks import count
-from adaqn.errors import UserError
-from adaqn.printing import fitting, say
-from adaqn.runs.progress_line import standard_console
+from adaqn.base.checks import count
+from adaqn.base.errors import UserError
+from adaqn.base.output import fitting, say
+from adaqn.networks.xla.threads import available_cores
+from adaqn.runs.display.progress import standard_console
 from adaqn.studies.cost import cost_table, costs, measurements
 from adaqn.studies.definition import STUDIES, matching_arms, read_study
 from adaqn.studies.directory import StudyDirectory
@@ -19,7 +20,6 @@ from adaqn.studies.display import StudyDisplay
 from adaqn.studies.execution import Execution, Failure, StudyInterrupted
 from adaqn.studies.launchers import LAUNCHERS, Options, open_launcher
 from adaqn.studies.study import RunKey, Study, seeds_from_text
-from adaqn.threads import available_cores
 
 
 class Request(NamedTuple):

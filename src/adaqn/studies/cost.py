@@ -11,8 +11,8 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.table import Table
 
-from adaqn.errors import UserError
-from adaqn.files import json_value, make_parent, read_text, replacing
+from adaqn.base.errors import UserError
+from adaqn.base.files import json_value, make_parent, read_text, replacing
 from adaqn.studies.calibration import Measurement, calibrate
 from adaqn.studies.directory import StudyDirectory
 from adaqn.studies.display import duration

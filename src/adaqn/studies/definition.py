@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from adaqn.agents.registry import algorithm
-from adaqn.errors import UserError, unknown_name
-from adaqn.files import Json, path_safe
-from adaqn.plugins import PresetFolder
-from adaqn.runs.config import RunConfig, read_config
-from adaqn.runs.labels import member_labels
-from adaqn.runs.overrides import require_mapping, settings_of, with_algorithm, with_overrides
+from adaqn.base.errors import UserError, unknown_name
+from adaqn.base.files import Json, path_safe
+from adaqn.base.plugins import PresetFolder
+from adaqn.runs.config import RunConfig, read_config, require_mapping, settings_of, with_algorithm, with_overrides
+from adaqn.runs.display.labels import member_labels
 from adaqn.studies.study import (
     ENVIRONMENT_ENTRIES,
     STUDY_VERSION,

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from adaqn.errors import UserError
-from adaqn.files import Json, json_value, make_parent, read_text, read_yaml, replacing, writing, yaml_text
+from adaqn.base.errors import UserError
+from adaqn.base.files import Json, json_value, make_parent, read_text, read_yaml, replacing, writing, yaml_text
 from adaqn.runs.config import RunConfig, read_config
 from adaqn.runs.directory import RunDirectory
 from adaqn.runs.lock import RunLock

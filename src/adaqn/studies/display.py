@@ -10,7 +10,7 @@ from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
-from adaqn.runs.progress_line import standard_console
+from adaqn.runs.display.progress import standard_console
 from adaqn.studies.directory import RunState
 from adaqn.studies.execution import Progress
 from adaqn.studies.study import RunKey, Study

@@ -10,9 +10,9 @@ import threading
 import time
 from typing import IO
 
-from adaqn.files import make_parent, writing
+from adaqn.base.files import make_parent, writing
+from adaqn.networks.xla.threads import VARIABLE, outside_environment
 from adaqn.studies.launchers import Ending, Job
-from adaqn.threads import VARIABLE, outside_environment
 
 PATIENCE = 60.0  # seconds that a run has for its last step and checkpoint
 _LOOK = 0.1  # seconds between two looks at whether a process has ended

@@ -8,11 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from adaqn.checks import count
-from adaqn.errors import UserError, unknown_name
-from adaqn.files import Json, path_safe
-from adaqn.runs.config import OBSERVATION_SETTINGS, RunConfig
-from adaqn.runs.overrides import require_mapping
+from adaqn.base.checks import count
+from adaqn.base.errors import UserError, unknown_name
+from adaqn.base.files import Json, path_safe
+from adaqn.runs.config import OBSERVATION_SETTINGS, RunConfig, require_mapping
 
 STUDY_VERSION = 1
 ENVIRONMENT_ENTRIES = ("env", "env_kwargs", "wrappers", "imports")  # those of a RunConfig that an environment has

@@ -10,7 +10,7 @@ import signal
 import threading
 from pathlib import Path
 
-from adaqn.errors import UserError
+from adaqn.base.errors import UserError
 from adaqn.runs.config import OBSERVATION_SETTINGS
 from adaqn.studies.directory import StudyDirectory
 from adaqn.studies.study import RunKey

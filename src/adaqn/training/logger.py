@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import SupportsFloat
 
-from adaqn.errors import UserError
+from adaqn.base.errors import UserError
 
 
 class Logger:

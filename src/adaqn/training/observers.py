@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from adaqn.agents.events import Event
     from adaqn.agents.protocol import Clock, Report
     from adaqn.agents.registry import Traits
-    from adaqn.exact_file import ExactFile
-    from adaqn.threads import Threads
+    from adaqn.base.exact_file import ExactFile
+    from adaqn.networks.xla.threads import Threads
     from adaqn.training.logger import Logger
 
 

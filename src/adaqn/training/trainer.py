@@ -1,4 +1,4 @@
-"""The only training loop: it performs the agent's planned operations, steps the environments, notifies observers."""
+"""Access to the training environment for users: read-only during training, steppable between calls of `learn`."""
 
 from __future__ import annotations
 
@@ -14,17 +14,49 @@ import numpy as np
 from adaqn.agents.events import Event, Failure, TrialStart
 from adaqn.agents.protocol import Agent, Clock, LearnsFromRows, Operation, Report, clock_from, lanes_of
 from adaqn.agents.registry import NO_TRAITS, Traits
-from adaqn.checks import count, number
+from adaqn.base.checks import count, number
+from adaqn.base.errors import CheckpointError, EnvironmentFault, UserError, reading_saved
+from adaqn.base.snapshot import Snapshot
 from adaqn.envs.environments import Environments
 from adaqn.envs.episode import EpisodePosition
-from adaqn.errors import CheckpointError, EnvironmentFault, UserError, reading_saved
+from adaqn.networks.xla.threads import Threads, thread_count
 from adaqn.replay.protocol import Replay, Transitions
 from adaqn.replay.vectors import VectorReplay
-from adaqn.snapshot import Snapshot
-from adaqn.threads import Threads, thread_count
-from adaqn.training.lending import LentEnvironment
 from adaqn.training.logger import Logger
 from adaqn.training.observers import RECENT, Episode, Observer
+
+
+class LentEnvironment(gymnasium.Wrapper):
+    """A wrapper around one of the trainer's environments.
+
+    Resetting or stepping it abandons the current training episodes, so the next training starts new ones. During
+    training both raise, because they would corrupt the episode.
+    """
+
+    def __init__(self, trainer: Trainer, env: gymnasium.Env) -> None:
+        super().__init__(env)
+        self._trainer = trainer
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Start an episode outside of training."""
+        self._take_over()
+        return self.env.reset(seed=seed, options=options)
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        """Step that episode."""
+        self._take_over()
+        return self.env.step(action)
+
+    def close(self) -> None:
+        """Do nothing: training needs the environment, and its owner closes it."""
+
+    def _take_over(self) -> None:
+        if self._trainer.running:
+            raise UserError(
+                "the training environment cannot be reset or stepped during training: make another one, for example "
+                "with model.make_env()"
+            )
+        self._trainer.give_up_episodes()
 
 
 class Trainer:

@@ -21,9 +21,9 @@ from adaqn.agents.core.population import Population
 from adaqn.agents.core.settings import EVOLUTION_NAMES
 from adaqn.agents.registry import Algorithm, algorithm, algorithm_names, base_names
 from adaqn.api import Model, model_class
-from adaqn.errors import UserError
-from adaqn.hyperparameters import Hyperparameters
-from adaqn.space import SearchSpace
+from adaqn.base.errors import UserError
+from adaqn.members.hyperparameters import Hyperparameters
+from adaqn.members.space import SearchSpace
 
 ENVIRONMENT = "Contract/Walk-v0"
 STEPS = 66

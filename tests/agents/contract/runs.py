@@ -14,7 +14,7 @@ import numpy as np
 from adaqn.agents.events import Event
 from adaqn.api import Model
 from adaqn.runs.directory import EXACT_FILES
-from adaqn.training.base_callback import BaseCallback
+from adaqn.training.callbacks import BaseCallback
 from adaqn.training.trainer import Trainer
 from tests.agents.contract.cases import STEPS, Case
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from adaqn.agents.registry import algorithm, algorithm_names
-from adaqn.plugins import forget_plugins
+from adaqn.base.plugins import forget_plugins
 from tests.agents.contract.cases import STEPS, Case, cases, variants
 
 THEIRS = """

@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 
-from adaqn.compilation import compile_seconds
+from adaqn.networks.xla.compilation import compile_seconds
 from tests.agents.contract.cases import STEPS, Case, every
 from tests.agents.contract.runs import observations
 

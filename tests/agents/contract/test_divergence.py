@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from adaqn.agents.events import Event, Generation, TargetUpdate
-from adaqn.errors import ActorDiverged, AllMembersDiverged
-from adaqn.hyperparameters import Hyperparameters
+from adaqn.base.errors import ActorDiverged, AllMembersDiverged
+from adaqn.members.hyperparameters import Hyperparameters
 from tests.agents.contract.cases import ACTIVATION, STEPS, WIDTHS, Case, every
 from tests.agents.contract.runs import Diary, observations
 

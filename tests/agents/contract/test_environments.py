@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from adaqn.agents.protocol import Clock, Operation
-from adaqn.errors import UserError
+from adaqn.base.errors import UserError
 from tests.agents.contract.cases import N_ENVS, STEPS, Case, every
 from tests.agents.contract.runs import WholeRun
 

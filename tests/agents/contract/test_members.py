@@ -14,7 +14,7 @@ import pytest
 
 from adaqn.agents.events import TargetUpdate, TrialStart
 from adaqn.agents.protocol import Clock, Operation
-from adaqn.hyperparameters import Hyperparameters
+from adaqn.members.hyperparameters import Hyperparameters
 from adaqn.replay.protocol import Batch
 from tests.agents.contract.cases import ACTIVATION, SMALL, STEPS, WIDTHS, Case, every
 from tests.agents.contract.inside import ensemble_part

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from adaqn.errors import UserError
-from adaqn.limits import most
+from adaqn.base.checks import most
+from adaqn.base.errors import UserError
 from tests.agents.contract.cases import Case, cases
 
 NO_NUMBERS: tuple[Any, ...] = (math.nan, math.inf, "soon", True, [1, 2], {"value": 1})

@@ -18,10 +18,10 @@ from adaqn.agents.dqn.agent import DQNAgent
 from adaqn.agents.dqn.settings import DQNSettings
 from adaqn.agents.events import Event, Generation, TargetUpdate
 from adaqn.agents.protocol import Clock, Operation
-from adaqn.evolution import Descendant
-from adaqn.hyperparameters import Hyperparameters
+from adaqn.members.evolution import Descendant
+from adaqn.members.hyperparameters import Hyperparameters
+from adaqn.members.space import SearchSpace
 from adaqn.replay.protocol import Batch
-from adaqn.space import SearchSpace
 from tests.agents.outcomes import learned
 
 RATES_ONLY = SearchSpace.from_dict(

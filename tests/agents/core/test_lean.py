@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from jax import Array
 
-from adaqn.agents.core.lean import LeanTransition, repeated
+from adaqn.agents.execution.packed import LeanTransition, repeated
 
 
 class Walk(NamedTuple):

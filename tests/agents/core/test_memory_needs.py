@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from adaqn.agents.core.memory_needs import batch_need, networks_need
-from adaqn.ensemble import Ensemble
-from adaqn.hyperparameters import Convolution, Hyperparameters
+from adaqn.members.hyperparameters import Convolution, Hyperparameters
+from adaqn.networks.ensemble import Ensemble
 
 IMAGE = (8, 8, 2)
 SEEING = Hyperparameters(convolutions=(Convolution(3, 3, 2),), hidden=(5,))

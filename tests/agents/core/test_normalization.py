@@ -13,7 +13,7 @@ from adaqn import DQN, SEARL, AdaDQN, AdaSAC, Hyperparameters, MetaGradientDQN, 
 from adaqn.agents.core.normalization import NormalizingAgent, RunningMoments
 from adaqn.agents.protocol import Clock, InputScaling, Operation, PolicyWeights
 from adaqn.api import Model
-from adaqn.errors import UserError
+from adaqn.base.errors import UserError
 from adaqn.exported_policy import ExportedPolicy
 from adaqn.networks.network import Network
 from adaqn.replay.protocol import Batch

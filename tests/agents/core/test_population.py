@@ -15,10 +15,10 @@ from gymnasium import spaces
 from adaqn import DEHB, SEARL, AdaDQN, RandomSearch
 from adaqn.agents.core.population import Population
 from adaqn.agents.registry import algorithm, algorithm_names
+from adaqn.base.errors import UserError
 from adaqn.cli import main
-from adaqn.errors import UserError
-from adaqn.hyperparameters import Convolution, Hyperparameters
-from adaqn.space import SearchSpace
+from adaqn.members.hyperparameters import Convolution, Hyperparameters
+from adaqn.members.space import SearchSpace
 
 POINT = {
     "activation": "relu", "optimizer": "adam", "loss": "l2", "learning_rate": 1e-3,

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from adaqn.agents.core.record import MemberRecord, among, living_pair
-from adaqn.selection import Selection, target_rule
+from adaqn.members.selection import Selection, target_rule
 
 EVERYONE = jnp.ones(3, bool)
 UNIFORMS = jnp.asarray([0.1, 0.5, 0.9])

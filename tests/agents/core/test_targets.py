@@ -10,10 +10,10 @@ import pytest
 
 from adaqn.agents.core.q_learning import next_value
 from adaqn.agents.core.targets import bellman_target, critic_inputs, critic_target, pair_values, polyak, weighted_mean
-from adaqn.ensemble import Ensemble, EnsembleParameters
-from adaqn.hyperparameters import Hyperparameters
+from adaqn.members.hyperparameters import Hyperparameters
+from adaqn.members.selection import Selection
+from adaqn.networks.ensemble import Ensemble, EnsembleParameters
 from adaqn.replay.protocol import Batch
-from adaqn.selection import Selection
 
 LINEAR = Hyperparameters(hidden=(), optimizer="sgd", learning_rate=0.0)
 # A critic is [w, b]: V(x) = w x + b. At x = 1 and 3 the four say 1 and 3; 0 and -2; 5 and 5; -1 and 4.

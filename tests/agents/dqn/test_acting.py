@@ -14,7 +14,7 @@ from adaqn.agents.dqn.agent import DQNAgent, State
 from adaqn.agents.dqn.settings import DQNSettings
 from adaqn.agents.events import TargetUpdate
 from adaqn.agents.protocol import Clock, Operation
-from adaqn.hyperparameters import Hyperparameters
+from adaqn.members.hyperparameters import Hyperparameters
 from adaqn.replay.protocol import Batch
 from tests.agents.outcomes import acted, learned
 

@@ -16,9 +16,9 @@ from adaqn.agents.dqn.agent import DQNAgent, State
 from adaqn.agents.dqn.settings import DQNSettings
 from adaqn.agents.events import TargetUpdate
 from adaqn.agents.protocol import Clock, Operation
+from adaqn.base.errors import AllMembersDiverged
 from adaqn.envs.environments import Environments
-from adaqn.errors import AllMembersDiverged
-from adaqn.hyperparameters import Hyperparameters
+from adaqn.members.hyperparameters import Hyperparameters
 from adaqn.replay.making import make_replay
 from adaqn.replay.protocol import Batch
 from adaqn.training.trainer import Trainer

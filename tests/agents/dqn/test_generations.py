@@ -14,13 +14,13 @@ from gymnasium import spaces
 
 from adaqn.agents.dqn.agent import DQNAgent, State
 from adaqn.agents.protocol import Clock, Operation
-from adaqn.ensemble import fresh_members
-from adaqn.errors import AllMembersDiverged, UserError
-from adaqn.evolution import Descendant
-from adaqn.hyperparameters import Convolution, Hyperparameters
+from adaqn.base.errors import AllMembersDiverged, UserError
+from adaqn.members.evolution import Descendant
+from adaqn.members.hyperparameters import Convolution, Hyperparameters
+from adaqn.members.space import SearchSpace
+from adaqn.networks.ensemble import fresh_members
 from adaqn.networks.network import Network
 from adaqn.replay.protocol import Batch
-from adaqn.space import SearchSpace
 from tests.agents.core.generation_cases import (
     BOX,
     HALF,

@@ -10,7 +10,7 @@ from adaqn.agents.dqn.agent import DQNAgent
 from adaqn.agents.dqn.settings import DQNSettings
 from adaqn.agents.events import TargetUpdate
 from adaqn.agents.protocol import Clock, Operation
-from adaqn.hyperparameters import Hyperparameters
+from adaqn.members.hyperparameters import Hyperparameters
 from adaqn.replay.protocol import Transitions
 from adaqn.replay.vectors import VectorReplay
 from tests.agents.dqn.plain_dqn import PlainDQN

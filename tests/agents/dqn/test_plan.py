@@ -15,7 +15,7 @@ from adaqn.agents.core.schedules import linear
 from adaqn.agents.dqn.agent import DQNAgent
 from adaqn.agents.dqn.settings import DQNSettings
 from adaqn.agents.protocol import Clock, Operation
-from adaqn.hyperparameters import Hyperparameters
+from adaqn.members.hyperparameters import Hyperparameters
 
 LETTERS = {Operation.UPDATE: "U", Operation.TARGET_UPDATE: "T"}
 

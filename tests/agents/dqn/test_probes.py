@@ -14,7 +14,7 @@ from adaqn.agents.dqn.agent import DQNAgent
 from adaqn.agents.dqn.settings import DQNSettings
 from adaqn.envs.environments import Environments
 from adaqn.envs.probes import PROBES, Probe
-from adaqn.hyperparameters import Hyperparameters, grid
+from adaqn.members.hyperparameters import Hyperparameters, grid
 from adaqn.replay.making import make_replay
 from adaqn.training.trainer import Trainer
 

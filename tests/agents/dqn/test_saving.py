@@ -14,8 +14,8 @@ from adaqn.agents.core.state_arrays import state_from_arrays, state_to_arrays
 from adaqn.agents.dqn.agent import DQNAgent, State
 from adaqn.agents.dqn.settings import DQNSettings
 from adaqn.agents.protocol import Clock, Operation
-from adaqn.errors import CheckpointError
-from adaqn.hyperparameters import Hyperparameters
+from adaqn.base.errors import CheckpointError
+from adaqn.members.hyperparameters import Hyperparameters
 from adaqn.replay.protocol import Batch
 from tests.agents.outcomes import acted
 

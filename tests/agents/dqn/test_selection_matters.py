@@ -10,7 +10,7 @@ from adaqn.agents.dqn.agent import DQNAgent
 from adaqn.agents.dqn.settings import DQNSettings
 from adaqn.agents.events import Event, TargetUpdate
 from adaqn.envs.environments import Environments
-from adaqn.hyperparameters import Hyperparameters, grid
+from adaqn.members.hyperparameters import Hyperparameters, grid
 from adaqn.replay.making import make_replay
 from adaqn.training.observers import Observer
 from adaqn.training.trainer import Trainer

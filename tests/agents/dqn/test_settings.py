@@ -11,8 +11,8 @@ import pytest
 from adaqn.agents.core.population import Population
 from adaqn.agents.dqn.settings import DQNSettings
 from adaqn.agents.registry import algorithm, algorithm_names
-from adaqn.errors import UserError
-from adaqn.hyperparameters import Hyperparameters
+from adaqn.base.errors import UserError
+from adaqn.members.hyperparameters import Hyperparameters
 
 FROM_ZERO = ["learning_starts", "exploration_steps", "behaviour_steps"]
 FROM_ONE = ["buffer_size", "batch_size", "train_freq", "gradient_steps", "target_update_interval", "n_steps"]

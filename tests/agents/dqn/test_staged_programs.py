@@ -17,10 +17,10 @@ from adaqn.agents.dqn.learning import DQNRules
 from adaqn.agents.dqn.programs import StagedPrograms, fused_programs
 from adaqn.agents.dqn.settings import DQNSettings
 from adaqn.agents.protocol import Clock, Operation
-from adaqn.compilation import compile_seconds
-from adaqn.evolution import Descendant
-from adaqn.hyperparameters import Convolution, Hyperparameters
-from adaqn.space import SearchSpace
+from adaqn.members.evolution import Descendant
+from adaqn.members.hyperparameters import Convolution, Hyperparameters
+from adaqn.members.space import SearchSpace
+from adaqn.networks.xla.compilation import compile_seconds
 from tests.agents.core.generation_cases import Chosen, batch_for, replaced
 from tests.agents.outcomes import acted, learned
 

@@ -17,9 +17,9 @@ from adaqn.agents.dqn.programs import StagedPrograms
 from adaqn.agents.dqn.settings import DQNSettings
 from adaqn.agents.events import TargetUpdate
 from adaqn.agents.protocol import Clock, Operation
-from adaqn.hyperparameters import Hyperparameters
+from adaqn.members.hyperparameters import Hyperparameters
+from adaqn.members.selection import Selection
 from adaqn.replay.protocol import Batch
-from adaqn.selection import Selection
 from tests.agents.core.generation_cases import RATES_ONLY
 from tests.agents.outcomes import acted, learned
 

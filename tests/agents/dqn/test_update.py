@@ -15,7 +15,7 @@ from adaqn.agents.dqn.programs import FusedPrograms
 from adaqn.agents.dqn.settings import DQNSettings
 from adaqn.agents.events import TargetUpdate
 from adaqn.agents.protocol import Clock, Operation
-from adaqn.hyperparameters import Hyperparameters
+from adaqn.members.hyperparameters import Hyperparameters
 from adaqn.replay.protocol import Batch, Transitions
 from adaqn.replay.vectors import VectorReplay
 from tests.agents.outcomes import learned

@@ -14,7 +14,7 @@ from adaqn.agents.core.population import Population
 from adaqn.agents.metagradient.agent import MetaGradientAgent
 from adaqn.agents.metagradient.learning import MetaState
 from adaqn.agents.metagradient.settings import MetaGradientSettings
-from adaqn.hyperparameters import Hyperparameters
+from adaqn.members.hyperparameters import Hyperparameters
 from adaqn.replay.protocol import Batch
 
 

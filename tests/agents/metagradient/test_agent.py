@@ -15,8 +15,8 @@ from adaqn.agents.metagradient.agent import MetaGradientAgent
 from adaqn.agents.metagradient.learning import MetaState
 from adaqn.agents.metagradient.settings import MetaGradientSettings
 from adaqn.agents.protocol import Clock, Operation
-from adaqn.errors import UserError
-from adaqn.hyperparameters import Convolution, Hyperparameters
+from adaqn.base.errors import UserError
+from adaqn.members.hyperparameters import Convolution, Hyperparameters
 from adaqn.replay.protocol import Batch
 from tests.agents.metagradient.cases import agent_of, batch_of, discount_of, random_batch
 

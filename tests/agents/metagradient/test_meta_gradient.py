@@ -9,7 +9,7 @@ import pytest
 
 from adaqn.agents.metagradient.learning import MetaState, discount_step, inner_update, meta_gradient, outer_loss
 from adaqn.agents.metagradient.network import EMBEDDING, ConditionedNetwork
-from adaqn.hyperparameters import Hyperparameters
+from adaqn.members.hyperparameters import Hyperparameters
 from adaqn.replay.protocol import Batch
 from tests.agents.metagradient.cases import agent_of, batch_of, in_double_precision, random_batch
 

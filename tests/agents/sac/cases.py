@@ -16,8 +16,8 @@ from adaqn.agents.protocol import Clock, Operation
 from adaqn.agents.sac.agent import SACAgent, State
 from adaqn.agents.sac.learning import Draws
 from adaqn.agents.sac.settings import SACSettings
-from adaqn.ensemble import Ensemble
-from adaqn.hyperparameters import Hyperparameters
+from adaqn.members.hyperparameters import Hyperparameters
+from adaqn.networks.ensemble import Ensemble
 from adaqn.replay.protocol import Batch
 
 STILL = Hyperparameters(hidden=(), optimizer="sgd", learning_rate=0.0)

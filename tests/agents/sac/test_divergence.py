@@ -18,8 +18,8 @@ from adaqn.agents.protocol import Clock, Operation
 from adaqn.agents.sac.agent import SACAgent, State
 from adaqn.agents.sac.settings import SACSettings
 from adaqn.api import SAC
-from adaqn.errors import ActorDiverged, AllMembersDiverged
-from adaqn.hyperparameters import Hyperparameters
+from adaqn.base.errors import ActorDiverged, AllMembersDiverged
+from adaqn.members.hyperparameters import Hyperparameters
 from adaqn.replay.protocol import Batch
 from tests.agents.outcomes import failed, learned
 from tests.agents.sac.cases import make_agent, summed_up

@@ -17,13 +17,13 @@ from adaqn.agents.protocol import Clock, Operation
 from adaqn.agents.registry import algorithm
 from adaqn.agents.sac.agent import SACAgent, State
 from adaqn.agents.sac.settings import SACSettings
-from adaqn.ensemble import fresh_members
-from adaqn.errors import AllMembersDiverged, UserError
-from adaqn.evolution import Descendant
-from adaqn.evolution.inheritance import inherit
-from adaqn.hyperparameters import Hyperparameters
+from adaqn.base.errors import AllMembersDiverged, UserError
+from adaqn.members.evolution import Descendant
+from adaqn.members.hyperparameters import Hyperparameters
+from adaqn.members.space import SearchSpace
+from adaqn.networks.ensemble import fresh_members
+from adaqn.networks.inheritance import inherit
 from adaqn.replay.protocol import Batch
-from adaqn.space import SearchSpace
 from tests.agents.core.generation_cases import (
     HALF,
     RATES_ONLY,

@@ -11,7 +11,7 @@ import pytest
 
 from adaqn.agents.protocol import Clock, Operation
 from adaqn.agents.sac.agent import SACAgent, State
-from adaqn.selection import Selection
+from adaqn.members.selection import Selection
 from tests.agents.outcomes import learned
 from tests.agents.sac.cases import FLAT, HIGH, LOW, STEEP, STILL, agent_of, batch_of, started, summed_up, updated
 

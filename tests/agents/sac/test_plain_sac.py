@@ -12,7 +12,7 @@ from gymnasium import spaces
 from adaqn.agents.protocol import Clock, Operation
 from adaqn.agents.registry import algorithm
 from adaqn.agents.sac.settings import SACSettings
-from adaqn.hyperparameters import Hyperparameters
+from adaqn.members.hyperparameters import Hyperparameters
 from adaqn.replay.protocol import Batch
 from tests.agents.outcomes import learned
 from tests.agents.sac.cases import make_agent

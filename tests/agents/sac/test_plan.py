@@ -16,7 +16,7 @@ from adaqn.agents.protocol import Clock, Operation
 from adaqn.agents.sac.agent import SACAgent
 from adaqn.agents.sac.settings import SACSettings
 from adaqn.envs.environments import Environments
-from adaqn.hyperparameters import Hyperparameters
+from adaqn.members.hyperparameters import Hyperparameters
 from adaqn.replay.making import make_replay
 from adaqn.training.trainer import Trainer
 from tests.agents.outcomes import acted

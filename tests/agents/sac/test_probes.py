@@ -14,7 +14,7 @@ from adaqn.agents.sac.agent import SACAgent, State
 from adaqn.agents.sac.settings import SACSettings
 from adaqn.envs.environments import Environments
 from adaqn.envs.probes import Probe
-from adaqn.hyperparameters import Hyperparameters
+from adaqn.members.hyperparameters import Hyperparameters
 from adaqn.replay.making import make_replay
 from adaqn.training.trainer import Trainer
 from tests.agents.sac.cases import make_agent

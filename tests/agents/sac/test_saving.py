@@ -12,8 +12,8 @@ from gymnasium import spaces
 from adaqn.agents.protocol import Clock, Operation
 from adaqn.agents.sac.agent import SACAgent, State
 from adaqn.agents.sac.settings import SACSettings
-from adaqn.errors import CheckpointError
-from adaqn.hyperparameters import Hyperparameters
+from adaqn.base.errors import CheckpointError
+from adaqn.members.hyperparameters import Hyperparameters
 from adaqn.replay.protocol import Batch
 from tests.agents.outcomes import acted, learned
 from tests.agents.sac.cases import make_agent, summed_up

@@ -16,8 +16,8 @@ from adaqn.agents.registry import algorithm
 from adaqn.agents.sac import DEFAULT_MEMBERS, PAPER_CRITIC
 from adaqn.agents.sac.agent import SACAgent
 from adaqn.agents.sac.settings import SACSettings
-from adaqn.errors import UserError
-from adaqn.hyperparameters import Hyperparameters, grid
+from adaqn.base.errors import UserError
+from adaqn.members.hyperparameters import Hyperparameters, grid
 from tests.agents.sac.cases import make_agent
 
 FROM_ZERO = ["learning_starts", "behaviour_steps"]

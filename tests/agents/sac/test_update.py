@@ -19,8 +19,8 @@ from adaqn.agents.protocol import Clock, Operation
 from adaqn.agents.sac.agent import SACAgent
 from adaqn.agents.sac.learning import Draws, SACProgram, SACState, start
 from adaqn.agents.sac.settings import SACSettings
-from adaqn.ensemble import Ensemble
-from adaqn.hyperparameters import Hyperparameters
+from adaqn.members.hyperparameters import Hyperparameters
+from adaqn.networks.ensemble import Ensemble
 from adaqn.networks.network import Network
 from adaqn.replay.protocol import Batch
 from tests.agents.outcomes import learned

@@ -15,9 +15,9 @@ from adaqn.agents.protocol import Clock, Operation
 from adaqn.agents.searl.agent import SEARLAgent, SEARLState
 from adaqn.agents.searl.settings import SEARLSettings
 from adaqn.envs.environments import FinishedEpisode
-from adaqn.hyperparameters import Hyperparameters
+from adaqn.members.hyperparameters import Hyperparameters
+from adaqn.members.space import SearchSpace
 from adaqn.replay.protocol import Batch
-from adaqn.space import SearchSpace
 from adaqn.training.observers import Episode, Observer
 from adaqn.training.trainer import Trainer
 from tests.agents.outcomes import acted, learned

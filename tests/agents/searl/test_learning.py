@@ -14,10 +14,10 @@ from adaqn.agents.protocol import Clock, Operation
 from adaqn.agents.searl.agent import SEARLAgent, SEARLState
 from adaqn.agents.searl.evaluation import Evaluation
 from adaqn.agents.searl.settings import SEARLSettings
+from adaqn.base.errors import AllMembersDiverged
 from adaqn.envs.environments import Environments, FinishedEpisode
-from adaqn.errors import AllMembersDiverged
+from adaqn.members.selection import Selection
 from adaqn.replay.making import make_replay
-from adaqn.selection import Selection
 from adaqn.training.trainer import Trainer
 from tests.agents.core.generation_cases import Witness
 from tests.agents.outcomes import acted, failed

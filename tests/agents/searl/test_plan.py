@@ -16,9 +16,9 @@ from adaqn.agents.protocol import Clock, Operation
 from adaqn.agents.searl.agent import SEARLAgent, SEARLState
 from adaqn.agents.searl.settings import SEARLSettings
 from adaqn.envs.environments import Environments
+from adaqn.members.space import SearchSpace
 from adaqn.replay.making import make_replay
 from adaqn.replay.protocol import Batch
-from adaqn.space import SearchSpace
 from adaqn.training.trainer import Trainer
 from tests.agents.outcomes import acted, learned
 from tests.agents.searl.cases import DOWN, FLAT, HALF, STEEP, Diary, agent_of, evaluated, started, with_record

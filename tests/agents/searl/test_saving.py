@@ -18,10 +18,10 @@ from adaqn.agents.protocol import Clock, Operation
 from adaqn.agents.registry import algorithm
 from adaqn.agents.searl.agent import SEARLAgent
 from adaqn.agents.searl.settings import SEARLSettings
+from adaqn.base.errors import UserError
+from adaqn.base.snapshot import Snapshot
 from adaqn.cli import main
-from adaqn.errors import UserError
-from adaqn.snapshot import Snapshot
-from adaqn.space import SearchSpace
+from adaqn.members.space import SearchSpace
 from adaqn.training.observers import Observer
 from adaqn.training.trainer import Trainer
 from tests.agents.searl.cases import Diary

@@ -16,9 +16,9 @@ from adaqn.agents.events import TargetUpdate
 from adaqn.agents.protocol import Clock, Operation
 from adaqn.agents.registry import algorithm
 from adaqn.agents.td3 import Draws, TD3Agent, TD3State
-from adaqn.hyperparameters import Hyperparameters
+from adaqn.members.hyperparameters import Hyperparameters
+from adaqn.members.selection import Selection
 from adaqn.replay.protocol import Batch
-from adaqn.selection import Selection
 from tests.agents.sac.cases import by_member, grouped
 
 State = AgentState[TD3State]

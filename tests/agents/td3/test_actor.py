@@ -12,7 +12,7 @@ from adaqn.agents.core.ensemble_agent import behaviour_epsilon
 from adaqn.agents.protocol import Clock, Operation
 from adaqn.agents.registry import algorithm
 from adaqn.agents.td3 import TD3Agent
-from adaqn.errors import UserError
+from adaqn.base.errors import UserError
 from tests.agents.outcomes import acted, learned
 from tests.agents.sac.cases import FLAT, HIGH, LOW, STEEP, STILL, batch_of
 from tests.agents.td3.cases import CENTRED, State, agent_of, critics_of, started, targets_of, updated

@@ -15,8 +15,8 @@ import pytest
 from adaqn.agents.protocol import Clock, Operation
 from adaqn.agents.td3 import TD3Agent
 from adaqn.api import TD3
-from adaqn.errors import ActorDiverged, AllMembersDiverged
-from adaqn.hyperparameters import Hyperparameters
+from adaqn.base.errors import ActorDiverged, AllMembersDiverged
+from adaqn.members.hyperparameters import Hyperparameters
 from tests.agents.outcomes import failed, learned
 from tests.agents.td3.cases import State, agent_of, random_batch, summed_up
 

@@ -9,7 +9,7 @@ import pytest
 
 from adaqn.agents.protocol import Clock, Operation
 from adaqn.agents.registry import algorithm
-from adaqn.errors import UserError
+from adaqn.base.errors import UserError
 from tests.agents.outcomes import learned
 from tests.agents.sac.cases import FLAT, HIGH, LOW, STEEP, STILL, batch_of
 from tests.agents.td3.cases import agent_of, started, summed_up, updated

@@ -11,7 +11,7 @@ from adaqn.agents.core.population import Population
 from adaqn.agents.protocol import Clock, Operation
 from adaqn.agents.registry import algorithm
 from adaqn.agents.td3 import TD3Agent
-from adaqn.hyperparameters import Hyperparameters
+from adaqn.members.hyperparameters import Hyperparameters
 from adaqn.replay.protocol import Batch
 from tests.agents.outcomes import learned
 

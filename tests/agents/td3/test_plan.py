@@ -14,9 +14,9 @@ from adaqn.agents.core.population import Population
 from adaqn.agents.protocol import Clock, Operation
 from adaqn.agents.registry import algorithm
 from adaqn.agents.td3 import TD3Agent, TD3Settings
+from adaqn.base.errors import UserError
 from adaqn.envs.environments import Environments
-from adaqn.errors import UserError
-from adaqn.hyperparameters import Hyperparameters
+from adaqn.members.hyperparameters import Hyperparameters
 from adaqn.replay.making import make_replay
 from adaqn.training.trainer import Trainer
 

@@ -15,7 +15,7 @@ from adaqn.agents.protocol import Clock
 from adaqn.agents.registry import algorithm
 from adaqn.envs.environments import Environments
 from adaqn.envs.probes import Probe
-from adaqn.hyperparameters import Hyperparameters
+from adaqn.members.hyperparameters import Hyperparameters
 from adaqn.replay.making import make_replay
 from adaqn.training.trainer import Trainer
 

@@ -10,8 +10,8 @@ import pytest
 
 from adaqn.agents.protocol import Clock, Operation
 from adaqn.agents.td3 import TD3Agent
-from adaqn.errors import CheckpointError
-from adaqn.hyperparameters import Hyperparameters
+from adaqn.base.errors import CheckpointError
+from adaqn.members.hyperparameters import Hyperparameters
 from tests.agents.outcomes import acted, learned
 from tests.agents.td3.cases import State, agent_of, random_batch, summed_up
 

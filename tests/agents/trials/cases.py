@@ -16,8 +16,8 @@ from adaqn.agents.registry import algorithm
 from adaqn.agents.trials.agent import TrialAgent
 from adaqn.agents.trials.state import TrialState
 from adaqn.envs.environments import Environments
+from adaqn.members.space import SearchSpace
 from adaqn.replay.making import make_replay
-from adaqn.space import SearchSpace
 from adaqn.training.observers import Observer
 from adaqn.training.trainer import Trainer
 

@@ -22,8 +22,8 @@ from adaqn.agents.registry import algorithm, base_names
 from adaqn.agents.sac.settings import PlainSACSettings, SACSettings
 from adaqn.agents.td3 import PlainTD3Settings, TD3Settings
 from adaqn.agents.trials.settings import settings_of_one_trial
+from adaqn.base.errors import UserError
 from adaqn.envs.environments import Environments
-from adaqn.errors import UserError
 from adaqn.replay.making import make_replay
 from adaqn.runs.config import RunConfig
 from adaqn.runs.session import Output, RunSession

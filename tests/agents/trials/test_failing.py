@@ -14,9 +14,9 @@ from adaqn.agents.events import TrialEnd
 from adaqn.agents.protocol import Clock, Operation
 from adaqn.agents.trials.agent import TrialAgent
 from adaqn.agents.trials.state import TrialState
+from adaqn.members.search import DEHB
+from adaqn.members.space import SearchSpace
 from adaqn.replay.protocol import Batch
-from adaqn.search import DEHB
-from adaqn.space import SearchSpace
 from adaqn.training.trainer import Trainer
 from tests.agents.outcomes import acted, learned
 from tests.agents.trials.cases import (

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from adaqn.errors import CheckpointError
-from adaqn.snapshot import Snapshot
+from adaqn.base.errors import CheckpointError
+from adaqn.base.snapshot import Snapshot
 from adaqn.training.trainer import Trainer
 from tests.agents.trials.cases import BRACKETS, TRIAL, Diary, agent_for, agent_of, state_of, trainer_for
 

@@ -14,9 +14,9 @@ from adaqn.agents.protocol import Clock
 from adaqn.agents.registry import algorithm
 from adaqn.agents.trials.agent import TrialAgent
 from adaqn.agents.trials.settings import settings_of_one_trial
-from adaqn.errors import UserError
-from adaqn.hyperparameters import Hyperparameters
-from adaqn.space import SearchSpace
+from adaqn.base.errors import UserError
+from adaqn.members.hyperparameters import Hyperparameters
+from adaqn.members.space import SearchSpace
 from tests.agents.trials.cases import BRACKETS, TINY, TRIAL, agent_for
 
 SEARCHES = ("random-search", "dehb")

@@ -10,8 +10,8 @@ import pytest
 from adaqn.agents.events import TrialEnd, TrialStart
 from adaqn.agents.protocol import Clock, Operation
 from adaqn.agents.trials.state import FinishedTrial, Returns
-from adaqn.search import RandomSearch, Trial
-from adaqn.search.random_search import RandomSearchState
+from adaqn.members.search import RandomSearch, Trial
+from adaqn.members.search.random_search import RandomSearchState
 from adaqn.training.trainer import Trainer
 from tests.agents.trials.cases import (
     BRACKETS,

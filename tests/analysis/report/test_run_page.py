@@ -17,12 +17,11 @@ pytest.importorskip("bokeh", reason="the report needs Bokeh: pip install adaqn[r
 from adaqn.analysis.report.charts import colour, luminance, short
 from adaqn.analysis.report.command import write_report
 from adaqn.analysis.report.document import report_page
-from adaqn.analysis.report.resources import resource_charts
+from adaqn.analysis.report.run import resource_charts, verdict
 from adaqn.analysis.report.run_tables import hyperparameter_columns
-from adaqn.analysis.report.verdict import verdict
+from adaqn.base.errors import UserError
 from adaqn.cli import main
-from adaqn.errors import UserError
-from adaqn.hyperparameters import Hyperparameters
+from adaqn.members.hyperparameters import Hyperparameters
 from adaqn.runs.reading import Evaluations, read_run
 
 RUN = Path(__file__).parents[3] / "results" / "lunar-lander" / "adadqn" / "LunarLander-v3" / "0"

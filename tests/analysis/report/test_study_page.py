@@ -12,13 +12,13 @@ import pytest
 pytest.importorskip("bokeh", reason="the report needs Bokeh: pip install adaqn[report]")
 
 from adaqn.analysis.page import Page
+from adaqn.analysis.report.command import HOST, ReportServer, server
 from adaqn.analysis.report.document import report_page
-from adaqn.analysis.report.live import HOST, ReportServer, server
-from adaqn.analysis.report.study_charts import curves_chart
+from adaqn.analysis.report.study import curves_chart
 from adaqn.analysis.scores import StudyScores
 from adaqn.analysis.study import read_results
 from adaqn.analysis.summary import summarize
-from adaqn.errors import UserError
+from adaqn.base.errors import UserError
 from tests.analysis.report.test_run_page import SCRIPTS, text_of
 from tests.analysis.study_files import THREE, write_run
 

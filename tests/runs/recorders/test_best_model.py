@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from adaqn.agents.events import PolicyEvaluation, TargetUpdate
-from adaqn.errors import UserError
-from adaqn.exact_file import ExactFile, Written
+from adaqn.base.errors import UserError
+from adaqn.base.exact_file import ExactFile, Written
 from adaqn.runs.reading import BestModel, read_best_model
 from adaqn.runs.recorders.best_model import BestModelRecorder
 from adaqn.training.observers import Episode

@@ -9,7 +9,7 @@ import numpy as np
 from adaqn import AdaDQN, MetaGradientDQN, grid
 from adaqn.agents.events import TargetUpdate
 from adaqn.analysis.discounts import discounts_of
-from adaqn.exact_file import ExactFile
+from adaqn.base.exact_file import ExactFile
 from adaqn.runs.reading import read_run, read_selection
 from adaqn.runs.recorders.exact_tables import EpisodesRecorder, MembersRecorder, SelectionRecorder
 from adaqn.training.observers import Episode

@@ -6,8 +6,7 @@ from unittest.mock import ANY
 import pytest
 
 from adaqn.agents.events import PolicyEvaluation
-from adaqn.runs.recorders.progress import Metrics, ProgressRecorder
-from adaqn.runs.recorders.stopwatch import Stopwatch
+from adaqn.runs.recorders.progress import Metrics, ProgressRecorder, Stopwatch
 from adaqn.training.observers import Episode, Observer
 
 

@@ -13,7 +13,7 @@ import pytest
 from tensorboardX.record_writer import masked_crc32c
 
 from adaqn import AdaDQN, Hyperparameters
-from adaqn.errors import UserError
+from adaqn.base.errors import UserError
 from adaqn.runs.recorders.progress import ProgressRecorder
 from adaqn.runs.recorders.sinks import CsvSink, TensorBoardSink, WandbSink, require_wandb
 from adaqn.training.observers import Observer

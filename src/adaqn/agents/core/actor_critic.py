@@ -15,7 +15,7 @@ from jax import Array
 from adaqn.agents.core.generations import Inheritance, next_members
 from adaqn.agents.core.record import MemberRecord
 from adaqn.agents.core.targets import evaluated_together
-from adaqn.ensemble import Ensemble, EnsembleParameters, EnsembleState
+from adaqn.networks.ensemble import Ensemble, EnsembleParameters, EnsembleState
 from adaqn.networks.network import Network
 from adaqn.networks.optimizers import build_optimizer, optimizer_spec
 

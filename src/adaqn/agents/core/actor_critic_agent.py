@@ -22,10 +22,10 @@ from adaqn.agents.core.population import Population
 from adaqn.agents.core.rhythm import beats
 from adaqn.agents.events import Event, Failure
 from adaqn.agents.protocol import Clock, Operation, Report
-from adaqn.ensemble import Ensemble
-from adaqn.envs.gym_spaces import require_box_actions, require_vector_observations
-from adaqn.errors import ActorDiverged
-from adaqn.hyperparameters import Hyperparameters
+from adaqn.base.errors import ActorDiverged
+from adaqn.envs.spaces import require_box_actions, require_vector_observations
+from adaqn.members.hyperparameters import Hyperparameters
+from adaqn.networks.ensemble import Ensemble
 from adaqn.networks.network import Network
 from adaqn.replay.memory import Need
 from adaqn.replay.protocol import Batch

@@ -15,11 +15,11 @@ from adaqn.agents.core.actor_settings import PairSettings
 from adaqn.agents.core.ensemble_agent import LearningState
 from adaqn.agents.core.record import among, either, living_pair
 from adaqn.agents.core.targets import bellman_target, critic_inputs
-from adaqn.ensemble import Ensemble, EnsembleParameters, EnsembleState
+from adaqn.members.selection import TargetRule, behaviour_rule, target_rule
+from adaqn.networks.ensemble import Ensemble, EnsembleParameters, EnsembleState
 from adaqn.networks.losses import l2
 from adaqn.networks.network import Network
 from adaqn.replay.protocol import Batch
-from adaqn.selection import TargetRule, behaviour_rule, target_rule
 
 
 class ActorCriticState(LearningState, Protocol):

@@ -10,7 +10,7 @@ from jax import Array
 from adaqn.agents.core.actor_critic_learning import Functions, Program, report_stretch, update_actor, update_critics
 from adaqn.agents.core.divided_update import DividedUpdate
 from adaqn.agents.protocol import Operation
-from adaqn.compilation import small_program, transition
+from adaqn.networks.xla.compilation import small_program, transition
 from adaqn.replay.protocol import Batch
 
 

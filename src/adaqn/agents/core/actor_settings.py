@@ -6,9 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from adaqn.agents.core.settings import SelectionSettings, Settings, named, setting
-from adaqn.checks import at_least, between, count
-from adaqn.errors import UserError
-from adaqn.hyperparameters import ACTIVATIONS, BLOCKS, NORMALIZATIONS, OPTIMIZERS, Hyperparameters, layers_from_text
+from adaqn.base.checks import at_least, between, count
+from adaqn.base.errors import UserError
+from adaqn.members.hyperparameters import (
+    ACTIVATIONS,
+    BLOCKS,
+    NORMALIZATIONS,
+    OPTIMIZERS,
+    Hyperparameters,
+    layers_from_text,
+)
 
 
 def layers_text(name: str, given: str | int | Sequence[int]) -> str:

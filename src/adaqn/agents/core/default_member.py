@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from adaqn.hyperparameters import Convolution, Hyperparameters
+from adaqn.members.hyperparameters import Convolution, Hyperparameters
 
 LARGE_IMAGE = (Convolution(32, 8, 4), Convolution(64, 4, 2), Convolution(64, 3, 1))
 SMALL_IMAGE = (Convolution(16, 3, 1),)

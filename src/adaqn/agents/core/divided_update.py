@@ -28,9 +28,9 @@ from adaqn.agents.core.actor_critic_learning import (
 )
 from adaqn.agents.core.record import either
 from adaqn.agents.core.shares import mean_of_shares, shares, without_optimizers
-from adaqn.compilation import small_program, transition
-from adaqn.ensemble import EnsembleParameters, EnsembleState, GroupState
-from adaqn.lanes import shared_lanes
+from adaqn.networks.ensemble import EnsembleParameters, EnsembleState, GroupState
+from adaqn.networks.xla.compilation import small_program, transition
+from adaqn.networks.xla.lanes import shared_lanes
 from adaqn.replay.protocol import Batch
 
 

@@ -11,7 +11,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from adaqn.accelerator import on_cpu
 from adaqn.agents.core.generations import Evolution, Inheritance, inheritance
 from adaqn.agents.core.memory_needs import batch_need, networks_need
 from adaqn.agents.core.record import MemberRecord
@@ -20,15 +19,16 @@ from adaqn.agents.core.settings import SelectionSettings, Settings
 from adaqn.agents.core.state_arrays import state_from_arrays, state_to_arrays
 from adaqn.agents.events import Failure, Generation, TargetUpdate
 from adaqn.agents.protocol import Arrays, Clock, Json, MemberReport, Report
-from adaqn.checks import count
-from adaqn.ensemble import Ensemble, EnsembleState
+from adaqn.base.checks import count
+from adaqn.base.errors import AllMembersDiverged, CheckpointError
 from adaqn.envs.environments import FinishedEpisode
-from adaqn.errors import AllMembersDiverged, CheckpointError
-from adaqn.evolution import Descendant
-from adaqn.hyperparameters import Hyperparameters, members_from
+from adaqn.members.evolution import Descendant
+from adaqn.members.hyperparameters import Hyperparameters, members_from
+from adaqn.members.selection import Selection
+from adaqn.networks.ensemble import Ensemble, EnsembleState
+from adaqn.networks.xla.compilation import on_cpu
+from adaqn.networks.xla.threads import lane_count
 from adaqn.replay.memory import Need
-from adaqn.selection import Selection
-from adaqn.threads import lane_count
 
 
 class LearningState(Protocol):

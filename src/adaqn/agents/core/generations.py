@@ -10,11 +10,11 @@ import numpy as np
 
 from adaqn.agents.core.population import Population, Scheduled
 from adaqn.agents.core.settings import EvolutionSettings
-from adaqn.ensemble import Ensemble, GroupState, fresh_members
-from adaqn.evolution import Descendant, next_generation
-from adaqn.evolution.inheritance import inherit
-from adaqn.hyperparameters import Hyperparameters
-from adaqn.space import SearchSpace
+from adaqn.members.evolution import Descendant, next_generation
+from adaqn.members.hyperparameters import Hyperparameters
+from adaqn.members.space import SearchSpace
+from adaqn.networks.ensemble import Ensemble, GroupState, fresh_members
+from adaqn.networks.inheritance import inherit
 
 
 class Evolution(Protocol):

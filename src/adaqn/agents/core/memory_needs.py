@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from adaqn.ensemble import Ensemble
+from adaqn.networks.ensemble import Ensemble
 from adaqn.networks.layers import with_arrays
 from adaqn.networks.network import Network
 from adaqn.replay.memory import Need

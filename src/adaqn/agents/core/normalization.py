@@ -26,10 +26,10 @@ from adaqn.agents.protocol import (
     Report,
     lanes_of,
 )
-from adaqn.checks import count
+from adaqn.base.checks import count
+from adaqn.base.errors import CheckpointError, UserError
 from adaqn.envs.environments import FinishedEpisode
-from adaqn.envs.gym_spaces import require_box_observations
-from adaqn.errors import CheckpointError, UserError
+from adaqn.envs.spaces import require_box_observations
 from adaqn.replay.memory import Need
 from adaqn.replay.protocol import Batch
 from adaqn.replay.rows import RowLayout

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from adaqn.agents.core.settings import EVOLUTION_NAMES
-from adaqn.errors import UserError
-from adaqn.hyperparameters import Convolution, Hyperparameters
-from adaqn.space import SearchSpace
+from adaqn.base.errors import UserError
+from adaqn.members.hyperparameters import Convolution, Hyperparameters
+from adaqn.members.space import SearchSpace
 
 
 class Scheduled(NamedTuple):

@@ -11,16 +11,16 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from adaqn.agents.core.lean import pack, unpack
 from adaqn.agents.core.record import MemberRecord
 from adaqn.agents.core.targets import bellman_target
-from adaqn.compilation import small_program, transition
-from adaqn.ensemble import Ensemble, EnsembleParameters, EnsembleState, GroupState, own_array
-from adaqn.lanes import shared_lanes, spread
+from adaqn.agents.execution.packed import pack, unpack
+from adaqn.members.selection import Selection
+from adaqn.networks.ensemble import Ensemble, EnsembleParameters, EnsembleState, GroupState, own_array
 from adaqn.networks.losses import l2
+from adaqn.networks.xla.compilation import small_program, transition
+from adaqn.networks.xla.lanes import shared_lanes, spread
 from adaqn.replay.protocol import Batch
 from adaqn.replay.rows import WORD, RowLayout
-from adaqn.selection import Selection
 
 
 class ValueState(NamedTuple):

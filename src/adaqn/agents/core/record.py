@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from adaqn.selection import Selection, TargetRule
+from adaqn.members.selection import Selection, TargetRule
 
 Tree = TypeVar("Tree")
 

@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from adaqn.checks import Check, at_least, between, flag, one_of, optional, some_of
-from adaqn.errors import UserError
-from adaqn.evolution.registry import DEFAULT_MUTATIONS, exploit_rules, mutation_names
-from adaqn.selection import behaviour_rules, takes_temperature, target_rules
+from adaqn.base.checks import Check, at_least, between, flag, one_of, optional, some_of
+from adaqn.base.errors import UserError
+from adaqn.members.evolution.registry import DEFAULT_MUTATIONS, exploit_rules, mutation_names
+from adaqn.members.selection import behaviour_rules, takes_temperature, target_rules
 
 
 class MinimumSteps(NamedTuple):

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from adaqn.ensemble import EnsembleState, GroupState
+from adaqn.networks.ensemble import EnsembleState, GroupState
 
 Tree = TypeVar("Tree")
 

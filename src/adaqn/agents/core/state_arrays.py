@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from adaqn.ensemble import own_array
-from adaqn.errors import CheckpointError
+from adaqn.base.errors import CheckpointError
+from adaqn.networks.ensemble import own_array
 
 State = TypeVar("State")
 

@@ -9,10 +9,10 @@ import jax.numpy as jnp
 from jax import Array
 
 from adaqn.agents.core.record import among
-from adaqn.ensemble import Ensemble, EnsembleParameters
+from adaqn.members.selection import Selection
+from adaqn.networks.ensemble import Ensemble, EnsembleParameters
 from adaqn.networks.losses import l2
 from adaqn.replay.protocol import Batch
-from adaqn.selection import Selection
 
 Tree = TypeVar("Tree")
 

@@ -15,10 +15,10 @@ from adaqn.agents.core.q_learning import ValueState, snapshot
 from adaqn.agents.core.record import MemberRecord
 from adaqn.agents.core.settings import ImageSettings
 from adaqn.agents.protocol import PolicyWeights
-from adaqn.ensemble import Ensemble, EnsembleParameters, EnsembleState
-from adaqn.envs.gym_spaces import observation_scale, require_discrete_actions, require_observations
-from adaqn.hyperparameters import Hyperparameters
-from adaqn.selection.draws import initial_selection
+from adaqn.envs.spaces import observation_scale, require_discrete_actions, require_observations
+from adaqn.members.hyperparameters import Hyperparameters
+from adaqn.members.selection.draws import initial_selection
+from adaqn.networks.ensemble import Ensemble, EnsembleParameters, EnsembleState
 
 
 class ValueAgent(EnsembleAgent[ValueState, Programs]):

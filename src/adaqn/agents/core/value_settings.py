@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from adaqn.agents.core.settings import ImageSettings, setting
-from adaqn.checks import at_least, between, flag
+from adaqn.base.checks import at_least, between, flag
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,9 +10,9 @@ import numpy as np
 from adaqn.agents.core.population import Population
 from adaqn.agents.core.shares import lanes_for
 from adaqn.agents.registry import Traits
-from adaqn.hyperparameters import Hyperparameters
+from adaqn.members.hyperparameters import Hyperparameters
 from adaqn.networks.network import Network
-from adaqn.threads import Threads
+from adaqn.networks.xla.threads import Threads
 
 # All cores are used from this number of multiplications in a product on: between the 4.2 million of 256 x 256 units and
 # a batch of 64, where two threads are slower than one (645 steps/s of AdaDQN against 785), and the 16.8 million of a

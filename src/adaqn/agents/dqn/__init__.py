@@ -6,7 +6,7 @@ from adaqn.agents.core.default_member import LARGE_IMAGE, SMALL_IMAGE, default_m
 from adaqn.agents.core.value_settings import PlainDQNSettings
 from adaqn.agents.dqn.settings import DQNSettings
 from adaqn.agents.registry import Algorithm, Traits, agent_class
-from adaqn.hyperparameters import Hyperparameters, grid
+from adaqn.members.hyperparameters import Hyperparameters, grid
 
 __all__ = ["ALGORITHMS", "LARGE_IMAGE", "SMALL_IMAGE", "default_member", "default_members"]
 

@@ -21,9 +21,9 @@ from adaqn.agents.dqn.programs import DQNPrograms, FusedPrograms, StagedPrograms
 from adaqn.agents.dqn.settings import DQNSettings
 from adaqn.agents.events import Event, Failure
 from adaqn.agents.protocol import Clock, Operation, Report
-from adaqn.envs.gym_spaces import require_observations
-from adaqn.errors import UserError
-from adaqn.hyperparameters import Hyperparameters
+from adaqn.base.errors import UserError
+from adaqn.envs.spaces import require_observations
+from adaqn.members.hyperparameters import Hyperparameters
 from adaqn.replay.making import row_layout
 from adaqn.replay.protocol import Batch
 

@@ -24,9 +24,9 @@ from adaqn.agents.core.shares import mean_of_shares, shares, without_optimizers
 from adaqn.agents.dqn import learning
 from adaqn.agents.dqn.learning import DQNRules, TargetChoice
 from adaqn.agents.dqn.programs import fused_programs
-from adaqn.compilation import small_program, transition
-from adaqn.ensemble import Ensemble, EnsembleState, GroupState
-from adaqn.lanes import shared_lanes, spread
+from adaqn.networks.ensemble import Ensemble, EnsembleState, GroupState
+from adaqn.networks.xla.compilation import small_program, transition
+from adaqn.networks.xla.lanes import shared_lanes, spread
 from adaqn.replay.rows import RowLayout
 
 

@@ -15,10 +15,10 @@ from jax import Array
 from adaqn.agents.core.q_learning import ValueState, learn, next_value
 from adaqn.agents.core.record import MemberRecord, among, either
 from adaqn.agents.core.targets import weighted_mean
-from adaqn.ensemble import Ensemble, EnsembleParameters
+from adaqn.members.selection import Selection, behaviour_rule, target_rule
+from adaqn.networks.ensemble import Ensemble, EnsembleParameters
 from adaqn.networks.losses import l2
 from adaqn.replay.protocol import Batch
-from adaqn.selection import Selection, behaviour_rule, target_rule
 
 
 class DQNRules(NamedTuple):

@@ -16,7 +16,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from adaqn.agents.core.lean import LeanTransition, repeated
 from adaqn.agents.core.q_learning import (
     Experience,
     MemberPrograms,
@@ -29,12 +28,13 @@ from adaqn.agents.core.q_learning import (
 )
 from adaqn.agents.dqn import learning
 from adaqn.agents.dqn.learning import DQNRules, TargetChoice
-from adaqn.compilation import small_program, transition
-from adaqn.ensemble import Ensemble, own_array
+from adaqn.agents.execution.packed import LeanTransition, repeated
+from adaqn.members.selection import Selection
+from adaqn.networks.ensemble import Ensemble, own_array
+from adaqn.networks.xla.compilation import small_program, transition
+from adaqn.networks.xla.threads import available_cores
 from adaqn.replay.protocol import Batch
 from adaqn.replay.rows import RowLayout
-from adaqn.selection import Selection
-from adaqn.threads import available_cores
 
 
 class DQNPrograms(Protocol):

@@ -25,14 +25,14 @@ from adaqn.agents.metagradient.learning import LearnedDiscount, MetaState, Targe
 from adaqn.agents.metagradient.network import ConditionedNetwork
 from adaqn.agents.metagradient.settings import MetaGradientSettings
 from adaqn.agents.protocol import Clock, Operation, PolicyWeights, Report
-from adaqn.compilation import small_program, transition
-from adaqn.ensemble import GroupState, fresh_members
-from adaqn.envs.gym_spaces import observation_scale, require_discrete_actions, require_observations
-from adaqn.errors import UserError
-from adaqn.hyperparameters import Hyperparameters
+from adaqn.base.errors import UserError
+from adaqn.envs.spaces import observation_scale, require_discrete_actions, require_observations
+from adaqn.members.hyperparameters import Hyperparameters
+from adaqn.members.selection.draws import initial_selection
+from adaqn.networks.ensemble import GroupState, fresh_members
+from adaqn.networks.xla.compilation import small_program, transition
 from adaqn.replay.memory import Need
 from adaqn.replay.protocol import Batch
-from adaqn.selection.draws import initial_selection
 
 State = AgentState[MetaState]
 

@@ -25,10 +25,10 @@ from adaqn.agents.core.q_learning import next_value
 from adaqn.agents.core.record import MemberRecord
 from adaqn.agents.core.targets import bellman_target
 from adaqn.agents.metagradient.network import ConditionedNetwork
-from adaqn.ensemble import EnsembleParameters, EnsembleState, GroupState, optimizer_step
+from adaqn.members.selection import Selection, target_rule
+from adaqn.networks.ensemble import EnsembleParameters, EnsembleState, GroupState, optimizer_step
 from adaqn.networks.losses import LOSS_FUNCTIONS, l2
 from adaqn.replay.protocol import Batch
-from adaqn.selection import Selection, target_rule
 
 
 class LearnedDiscount(NamedTuple):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from adaqn.agents.core.settings import setting
 from adaqn.agents.core.value_settings import PlainDQNSettings
-from adaqn.checks import between
+from adaqn.base.checks import between
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from adaqn.agents.registry import Algorithm, Traits, agent_class
 from adaqn.agents.sac.settings import PlainSACSettings, SACSettings
-from adaqn.hyperparameters import Hyperparameters, grid
+from adaqn.members.hyperparameters import Hyperparameters, grid
 
 # Chosen by measurement: `python -m benchmarks.defaults`.
 DEFAULT_MEMBERS = grid(hidden=[(128, 128)], learning_rate=[3e-4, 1e-3], normalization=["none", "layer"])

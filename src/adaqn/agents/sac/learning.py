@@ -15,12 +15,12 @@ from adaqn.agents.core.actor_critic_learning import Functions, Program, count_ac
 from adaqn.agents.core.record import MemberRecord, among, either
 from adaqn.agents.core.targets import critic_inputs, critic_target, pair_values, polyak
 from adaqn.agents.sac.settings import AUTO, SACSettings
-from adaqn.ensemble import EnsembleParameters, EnsembleState
-from adaqn.hyperparameters import Hyperparameters
+from adaqn.members.hyperparameters import Hyperparameters
+from adaqn.members.selection import Selection
+from adaqn.members.selection.draws import initial_selection
 from adaqn.networks import squashed_gaussian
+from adaqn.networks.ensemble import EnsembleParameters, EnsembleState
 from adaqn.networks.losses import l2
-from adaqn.selection import Selection
-from adaqn.selection.draws import initial_selection
 
 SACProgram = Program[SACSettings]  # the actor outputs means and log standard deviations
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from adaqn.agents.core.actor_settings import ActorSettings, PairSettings
 from adaqn.agents.core.settings import setting
-from adaqn.checks import auto_or, between, number
+from adaqn.base.checks import auto_or, between, number
 
 AUTO = "auto"
 

@@ -43,12 +43,12 @@ from adaqn.agents.events import Event, Failure, MemberEvaluation
 from adaqn.agents.protocol import Arrays, Clock, Json, Operation, PolicyWeights, Report
 from adaqn.agents.searl.evaluation import Evaluation
 from adaqn.agents.searl.settings import SEARLSettings
-from adaqn.ensemble import own_array
 from adaqn.envs.environments import FinishedEpisode
-from adaqn.hyperparameters import Hyperparameters
+from adaqn.members.hyperparameters import Hyperparameters
+from adaqn.members.selection import Selection
+from adaqn.networks.ensemble import own_array
 from adaqn.replay.memory import Need
 from adaqn.replay.protocol import Batch
-from adaqn.selection import Selection
 
 Members = AgentState[ValueState]
 

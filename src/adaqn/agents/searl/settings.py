@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from adaqn.agents.core.settings import EvolutionSettings, ImageSettings, MinimumSteps, setting, until_learning
-from adaqn.checks import at_least, between
+from adaqn.base.checks import at_least, between
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -31,15 +31,15 @@ from adaqn.agents.protocol import (
 from adaqn.agents.registry import Algorithm
 from adaqn.agents.trials.settings import TrialSettings, settings_of_one_trial
 from adaqn.agents.trials.state import FinishedTrial, Returns, TrialState
-from adaqn.envs.actions import random_actions
+from adaqn.base.errors import CheckpointError
 from adaqn.envs.environments import FinishedEpisode
-from adaqn.errors import CheckpointError
-from adaqn.evolution import Descendant
-from adaqn.hyperparameters import Hyperparameters
+from adaqn.envs.spaces import random_actions
+from adaqn.members.evolution import Descendant
+from adaqn.members.hyperparameters import Hyperparameters
+from adaqn.networks.xla.threads import in_lanes, lane_count
 from adaqn.replay.memory import Need
 from adaqn.replay.protocol import Batch
 from adaqn.replay.rows import RowLayout
-from adaqn.threads import in_lanes, lane_count
 
 
 class TrialAgent:

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 
 from adaqn.agents.core.settings import setting
 from adaqn.agents.trials.settings import TrialSettings
-from adaqn.checks import at_least
-from adaqn.errors import UserError
-from adaqn.limits import TRIALS
-from adaqn.search import DEHB
-from adaqn.search.hyperband import Bracket, brackets, fidelities
+from adaqn.base.checks import TRIALS, at_least
+from adaqn.base.errors import UserError
+from adaqn.members.search import DEHB
+from adaqn.members.search.dehb import Bracket, brackets, fidelities
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from adaqn.agents.core.settings import setting
 from adaqn.agents.trials.settings import TrialSettings
-from adaqn.checks import at_least
-from adaqn.search import RandomSearch
+from adaqn.base.checks import at_least
+from adaqn.members.search import RandomSearch
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from adaqn.agents.core.settings import MinimumSteps, Settings, setting
 from adaqn.agents.registry import Algorithm
-from adaqn.checks import at_least, flag
-from adaqn.errors import UserError
-from adaqn.search import Searcher
+from adaqn.base.checks import at_least, flag
+from adaqn.base.errors import UserError
+from adaqn.members.search import Searcher
 
 # The settings of the base algorithm come from its own class, with its defaults, so this class must not inherit
 # `Settings` at run time.

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from adaqn.agents.events import TrialEnd
-from adaqn.hyperparameters import Hyperparameters
-from adaqn.search import Trial
+from adaqn.members.hyperparameters import Hyperparameters
+from adaqn.members.search import Trial
 
 
 class Returns(NamedTuple):

@@ -6,9 +6,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from adaqn.analysis.discounts import discounts_of
-from adaqn.analysis.epochs import returns_per_epoch
 from adaqn.analysis.loading import StudyRun
-from adaqn.analysis.metrics import Floats, median
+from adaqn.analysis.metrics import Floats, median, returns_per_epoch
 from adaqn.analysis.page import INTERVAL, NotDrawn, Page, draw_curve
 from adaqn.analysis.style import legend_below, line, new_figure, short_step_axis
 

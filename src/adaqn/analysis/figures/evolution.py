@@ -13,12 +13,12 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
-from adaqn.analysis.epochs import returns_per_epoch
 from adaqn.analysis.loading import StudyRun
+from adaqn.analysis.metrics import returns_per_epoch
 from adaqn.analysis.page import NotDrawn, Page
 from adaqn.analysis.style import OKABE_ITO, legend_below, new_figure, short_step_axis
-from adaqn.hyperparameters import Hyperparameters
-from adaqn.runs.labels import layers_kind_label, loss_label, number_label
+from adaqn.members.hyperparameters import Hyperparameters
+from adaqn.runs.display.labels import layers_kind_label, loss_label, number_label
 from adaqn.runs.reading import member_of
 
 _TARGET, _RISING = OKABE_ITO[4], OKABE_ITO[1]

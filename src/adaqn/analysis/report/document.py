@@ -11,10 +11,9 @@ from pathlib import Path
 from adaqn import __version__
 from adaqn.analysis.report.charts import Charts
 from adaqn.analysis.report.markup import Markup, element, joined, notice
-from adaqn.analysis.report.run_section import run_section
-from adaqn.analysis.report.several import comparison
+from adaqn.analysis.report.run import run_section
 from adaqn.analysis.report.sources import Sources, read_sources
-from adaqn.analysis.report.study_section import study_section
+from adaqn.analysis.report.study import comparison, study_section
 from adaqn.runs.recorders.summary import FINAL_EPISODES
 
 GENERATOR = "adaqn report"

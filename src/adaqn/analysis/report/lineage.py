@@ -14,8 +14,8 @@ from adaqn.analysis.figures.evolution import NUMBERS, WORDS
 from adaqn.analysis.report.charts import NEUTRAL, Chart, colour, hover, legend_below, new_chart, step_axis, table_of
 from adaqn.analysis.report.markup import Cell, Markup, details, element, table
 from adaqn.analysis.style import OKABE_ITO
-from adaqn.hyperparameters import Hyperparameters
-from adaqn.runs.labels import convolutions_label, layers_kind_label, loss_label, member_labels, options_label
+from adaqn.members.hyperparameters import Hyperparameters
+from adaqn.runs.display.labels import convolutions_label, layers_kind_label, loss_label, member_labels, options_label
 from adaqn.runs.reading import RunData, member_of
 
 MOST_ROWS = 400  # of the table of mutations

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from html import escape
 from typing import NamedTuple
+
+from adaqn.analysis.report.sources import DAMAGE
 
 
 class Markup(str):
@@ -75,3 +77,11 @@ def details(summary: object, *content: object, opened: bool = False) -> Markup:
 def notice(text: object) -> Markup:
     """A remark about something that is missing or not as expected."""
     return element("p", text, class_="notice")
+
+
+def guarded(what: str, build: Callable[[], Markup]) -> Markup:
+    """A part of the page, or why it cannot be shown."""
+    try:
+        return build()
+    except DAMAGE as error:
+        return notice(f"{what} cannot be shown: {error}")

@@ -24,8 +24,8 @@ from adaqn.analysis.report.charts import (
     thin,
 )
 from adaqn.analysis.style import OKABE_ITO, Colour
+from adaqn.runs.display.standings import selection_weights
 from adaqn.runs.reading import RunData
-from adaqn.runs.standings import selection_weights
 
 LOSS_POINTS = 300  # of the curve of one member
 _BLUE, _GREEN, _ORANGE = (colour(OKABE_ITO[index]) for index in (0, 1, 4))

@@ -13,8 +13,8 @@ from typing import Literal
 
 from adaqn import __version__
 from adaqn.analysis.loading import StudyRun, run_directories, run_in
-from adaqn.errors import UserError
-from adaqn.files import json_value, read_text
+from adaqn.base.errors import UserError
+from adaqn.base.files import json_value, read_text
 from adaqn.runs.config import CONFIG_VERSION
 from adaqn.runs.lock import RunLock
 from adaqn.runs.reading import RunData

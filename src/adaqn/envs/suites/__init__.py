@@ -26,8 +26,8 @@ from typing import Any
 import gymnasium
 from gymnasium.envs.registration import EnvSpec
 
-from adaqn.errors import UserError, nearest, unknown_name
-from adaqn.plugins import PluginFolder
+from adaqn.base.errors import UserError, nearest, unknown_name
+from adaqn.base.plugins import PluginFolder
 
 _LISTED = 12  # an error message lists at most this many names
 _SUITES = PluginFolder("environment suite", __name__, entry_points="adaqn.suites")

@@ -18,8 +18,8 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.envs.registration import EnvSpec
 
-from adaqn.checks import number
-from adaqn.errors import UserError
+from adaqn.base.checks import number
+from adaqn.base.errors import UserError
 
 if TYPE_CHECKING:
     from ale_py import ALEInterface

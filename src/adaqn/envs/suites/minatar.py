@@ -15,7 +15,7 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.envs.registration import EnvSpec
 
-from adaqn.checks import number
+from adaqn.base.checks import number
 
 HORIZON = 5_000
 CELL = 24  # pixels in a video

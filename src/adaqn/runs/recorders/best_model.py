@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 
 from adaqn.agents.events import Event, PolicyEvaluation
-from adaqn.exact_file import ExactFile
+from adaqn.base.exact_file import ExactFile
 from adaqn.runs.reading import EVALUATION, TRAINING, BestModel, read_best_model
 from adaqn.runs.recorders.exact_tables import ExactRecorder
 from adaqn.training.callbacks import TrainedModel, crossed, next_multiple

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from adaqn.checkpoint import CheckpointStore
-from adaqn.exact_file import ExactFile
-from adaqn.runs.checkpointing import Checkpointer
+from adaqn.base.exact_file import ExactFile
+from adaqn.runs.checkpoint import Checkpointer, CheckpointStore
 from adaqn.runs.config import RunConfig
 from adaqn.runs.directory import RunDirectory
 from adaqn.runs.recorders.best_model import BestModelRecorder
@@ -19,9 +18,8 @@ from adaqn.runs.recorders.exact_tables import (
     SelectionRecorder,
     TrialsRecorder,
 )
-from adaqn.runs.recorders.progress import ProgressRecorder, Sink
+from adaqn.runs.recorders.progress import ProgressRecorder, Sink, Stopwatch
 from adaqn.runs.recorders.sinks import CsvSink, TensorBoardSink, WandbSink
-from adaqn.runs.recorders.stopwatch import Stopwatch
 from adaqn.runs.recorders.summary import SummaryWriter
 from adaqn.training.observers import Observer
 from adaqn.training.trainer import Trainer

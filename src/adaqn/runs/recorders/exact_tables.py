@@ -8,9 +8,9 @@ import math
 import numpy as np
 
 from adaqn.agents.events import Event, Generation, MemberEvaluation, TargetUpdate, TrialEnd
-from adaqn.evolution import Descendant
-from adaqn.exact_file import NOTHING, ExactFile
-from adaqn.training.evaluation_table import EVALUATIONS_HEADER, evaluation_row
+from adaqn.base.exact_file import NOTHING, ExactFile
+from adaqn.members.evolution import Descendant
+from adaqn.training.evaluation import EVALUATIONS_HEADER, evaluation_row
 from adaqn.training.observers import Episode, Observer, RunView
 
 EPISODES_HEADER = "step,return,length\n"

@@ -1,19 +1,36 @@
-"""Metrics over time: collected once per log interval, and written to all sinks."""
+"""progress.csv: wall-clock values and scalars of the logs, and the clock that measures them."""
 
 from __future__ import annotations
 
 import statistics
+import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from adaqn.agents.events import Event, PolicyEvaluation
-from adaqn.compilation import compile_seconds
-from adaqn.errors import OutputFault
+from adaqn.base.errors import OutputFault
+from adaqn.networks.xla.compilation import compile_seconds
 from adaqn.replay.memory import resident_memory
-from adaqn.runs.recorders.stopwatch import Stopwatch
 from adaqn.training.callbacks import crossed, next_multiple
 from adaqn.training.observers import Observer, RunView
+
+
+class Stopwatch:
+    """Wall-clock time since its creation, plus the time the run took before it was resumed."""
+
+    def __init__(self) -> None:
+        self._began = time.perf_counter()
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds so far."""
+        return time.perf_counter() - self._began
+
+    def set(self, elapsed: float) -> None:
+        """Continue from this many seconds."""
+        self._began = time.perf_counter() - elapsed
+
 
 Metrics = Mapping[str, float | None]  # by tag; None if there is no value yet
 

@@ -21,9 +21,9 @@ from tensorboardX.proto.event_pb2 import Event, SessionLog  # type: ignore[impor
 from tensorboardX.record_writer import masked_crc32c
 from tensorboardX.summary import scalar
 
-from adaqn.errors import OutputFault, UserError
-from adaqn.extras import require_extra
-from adaqn.files import replacing, write_all, writing
+from adaqn.base.errors import OutputFault, UserError
+from adaqn.base.files import replacing, write_all, writing
+from adaqn.base.plugins import require_extra
 from adaqn.runs.reading import whole_lines
 from adaqn.runs.recorders.progress import Metrics
 

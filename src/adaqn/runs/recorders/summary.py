@@ -11,10 +11,10 @@ from importlib import metadata
 import numpy as np
 
 import adaqn
-from adaqn.files import Json, replacing
+from adaqn.base.files import Json, replacing
 from adaqn.runs.directory import RunDirectory
 from adaqn.runs.reading import Episodes, read_episodes
-from adaqn.runs.recorders.stopwatch import Stopwatch
+from adaqn.runs.recorders.progress import Stopwatch
 from adaqn.training.observers import Observer, RunView
 
 FINAL_EPISODES = 100

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from adaqn.errors import UserError
-from adaqn.files import Json, yaml_value
-from adaqn.plugins import PluginFolder
+from adaqn.base.errors import UserError
+from adaqn.base.files import Json, yaml_value
+from adaqn.base.plugins import PluginFolder
 from adaqn.studies.study import RunKey
 
 LAUNCHERS = PluginFolder("launcher", __name__, entry_points="adaqn.launchers")

@@ -5,13 +5,13 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Iterator
 
-from adaqn.checks import count
-from adaqn.errors import UserError
+from adaqn.base.checks import count
+from adaqn.base.errors import UserError
+from adaqn.networks.xla.threads import available_cores
 from adaqn.replay.memory import available_memory
 from adaqn.studies.launchers import Ending, Job, Options, require_no_address
 from adaqn.studies.processes import ask_to_end, close_pipe, end_process, process_ending, start_process
 from adaqn.studies.study import RunKey
-from adaqn.threads import available_cores
 
 
 def open_launcher(options: Options) -> LocalLauncher:

@@ -11,13 +11,13 @@ import logging
 from collections.abc import Iterator
 from typing import Any
 
-from adaqn.checks import count
-from adaqn.errors import UserError
-from adaqn.extras import require_extra
+from adaqn.base.checks import count
+from adaqn.base.errors import UserError
+from adaqn.base.plugins import require_extra
+from adaqn.networks.xla.threads import available_cores
 from adaqn.studies.launchers import Ending, Job, Options, resources_from
 from adaqn.studies.processes import PATIENCE, Attempt
 from adaqn.studies.study import RunKey
-from adaqn.threads import available_cores
 
 _FOR_EVER = -1  # times that a task is started again when its node is lost, which is no fault of the run
 

@@ -10,9 +10,9 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from adaqn.checks import count
-from adaqn.errors import UserError
-from adaqn.extras import require_extra
+from adaqn.base.checks import count
+from adaqn.base.errors import UserError
+from adaqn.base.plugins import require_extra
 from adaqn.studies.launchers import Ending, Job, Options, require_no_address, resources_from
 from adaqn.studies.processes import Attempt
 from adaqn.studies.study import RunKey

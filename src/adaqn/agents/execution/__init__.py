@@ -1,0 +1,1 @@
+"""How updates are executed: fused into one program, per member, or divided among lanes."""

@@ -1,0 +1,1 @@
+"""What every room uses: errors, checks, files, plug-ins, output."""

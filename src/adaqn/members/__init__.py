@@ -1,0 +1,1 @@
+"""What a member is, how members are chosen, and how they change."""

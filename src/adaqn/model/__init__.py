@@ -1,0 +1,1 @@
+"""The public class: training, prediction, saving, loading."""
