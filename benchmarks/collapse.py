@@ -20,7 +20,7 @@ import gymnasium as gym
 import matplotlib
 import numpy as np
 
-from adaqn.agents.events import Event, TargetUpdate
+from adaqn.agents.protocol import Event, TargetUpdate
 from adaqn.analysis.style import RC, metadata
 from adaqn.base.exact_file import ExactFile
 from adaqn.base.files import make_parent, replacing

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 import gymnasium
 import numpy as np
 
-from adaqn.agents.events import Event, TargetUpdate
-from adaqn.agents.protocol import Arrays, Clock, Json, MemberReport, Operation, Report
+from adaqn.agents.protocol import Arrays, Clock, Event, Json, MemberReport, Operation, Report, TargetUpdate
 from adaqn.agents.registry import NO_TRAITS, Traits
 from adaqn.envs.environments import Environments
 from adaqn.members.hyperparameters import Hyperparameters

@@ -20,8 +20,8 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from adaqn.agents.core.settings import SelectionSettings
 from adaqn.agents.registry import Algorithm, algorithm
+from adaqn.agents.settings import SelectionSettings
 from adaqn.cli import flags
 from adaqn.cli.flags import Flag, Group
 from adaqn.runs.config import RunConfig

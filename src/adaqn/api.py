@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Unpack
 
-from adaqn.agents.events import TrialEnd
+from adaqn.agents.protocol import TrialEnd
 from adaqn.agents.trials.agent import TrialAgent
 from adaqn.envs.source import EnvironmentLike
 from adaqn.model.learning import Members

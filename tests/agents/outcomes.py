@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from adaqn.agents.events import Failure
+from adaqn.agents.protocol import Failure
 from adaqn.base.errors import UserError
 
 State = TypeVar("State")

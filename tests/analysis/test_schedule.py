@@ -15,18 +15,17 @@ import yaml
 from gymnasium import spaces
 
 from adaqn import cli
-from adaqn.agents.core.population import Population, Scheduled
-from adaqn.agents.dqn.agent import DQNAgent
-from adaqn.agents.dqn.settings import DQNSettings
-from adaqn.agents.events import Generation, TargetUpdate
-from adaqn.agents.protocol import Clock, Operation
+from adaqn.agents.dqn import DQNAgent
+from adaqn.agents.population import Population, Scheduled
+from adaqn.agents.protocol import Clock, Generation, Operation, TargetUpdate
+from adaqn.agents.settings import DQNSettings
 from adaqn.analysis.schedule import schedule_of, write_schedule
 from adaqn.api import DQN, AdaDQN
 from adaqn.base.errors import UserError
 from adaqn.members.hyperparameters import Hyperparameters
 from adaqn.runs.config import schedule_from
 from adaqn.runs.reading import RunData, member_of, read_run
-from tests.agents.core.generation_cases import online_of, trained
+from tests.agents.generation_cases import online_of, trained
 
 SMALL, WIDE, DEEP = (Hyperparameters(hidden=hidden, learning_rate=0.01) for hidden in ((2,), (4,), (3, 3)))
 SLOW = SMALL.replace(learning_rate=0.008)

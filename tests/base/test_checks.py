@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from adaqn.agents.core.settings import EvolutionSettings
+from adaqn.agents.settings import EvolutionSettings
 from adaqn.base.checks import Check, at_least, auto_or, between, count, flag, number, one_of, optional, some_of
 from adaqn.base.errors import UserError
 from adaqn.members.evolution import DEFAULT_MUTATIONS, FURTHER_MUTATIONS

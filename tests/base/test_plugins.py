@@ -16,11 +16,10 @@ import pytest
 from gymnasium import spaces
 from gymnasium.envs.registration import EnvSpec
 
-from adaqn.agents.core.population import Population
-from adaqn.agents.core.settings import EvolutionSettings
-from adaqn.agents.dqn.agent import DQNAgent
-from adaqn.agents.dqn.settings import DQNSettings
+from adaqn.agents.dqn import DQNAgent
+from adaqn.agents.population import Population
 from adaqn.agents.registry import algorithm, algorithm_names, base_names
+from adaqn.agents.settings import DQNSettings, EvolutionSettings
 from adaqn.base.errors import UserError
 from adaqn.base.plugins import PluginFolder, PresetFolder, forget_plugins
 from adaqn.cli import main
@@ -52,11 +51,11 @@ def mutate(rng, space, member):
     return member.replace(learning_rate=0.0078125)
 """
 ALGORITHM = """
-from adaqn.agents.dqn import default_member
-from adaqn.agents.dqn.settings import DQNSettings, PlainDQNSettings
+from adaqn.agents.algorithms import default_member
+from adaqn.agents.settings import DQNSettings, PlainDQNSettings
 from adaqn.agents.registry import Algorithm, agent_class
 
-AGENT = agent_class("adaqn.agents.dqn.agent:DQNAgent")
+AGENT = agent_class("adaqn.agents.dqn:DQNAgent")
 
 def one(shape):
     return (default_member(shape),)

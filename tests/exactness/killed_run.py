@@ -66,7 +66,7 @@ def kill_at_update(number: int, with_signal: int = signal.SIGKILL) -> None:
 
 def kill_at_generation(number: int) -> None:
     """Kill when the children of the NUMBER-th generation of this process are known and the target is renewed."""
-    from adaqn.agents.core.ensemble_agent import EnsembleAgent
+    from adaqn.agents.base import EnsembleAgent
 
     original = EnsembleAgent.replace_members
     calls = 0
@@ -82,7 +82,7 @@ def kill_at_generation(number: int) -> None:
 
 
 def kill_at_border(number: int) -> None:
-    from adaqn.agents.events import Generation, TrialEnd, TrialStart
+    from adaqn.agents.protocol import Generation, TrialEnd, TrialStart
     from adaqn.training.trainer import Trainer
 
     original = Trainer._tell

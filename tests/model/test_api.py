@@ -15,8 +15,8 @@ import pytest
 
 import adaqn
 from adaqn import DQN, AdaDQN, AdaDQNMax, Hyperparameters, RandDQN, grid
-from adaqn.agents.dqn.agent import DQNAgent
-from adaqn.agents.events import Event, TargetUpdate
+from adaqn.agents.dqn import DQNAgent
+from adaqn.agents.protocol import Event, TargetUpdate
 from adaqn.api import Model
 from adaqn.base.errors import CheckpointError, UserError
 from adaqn.training.callbacks import BaseCallback

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from adaqn import DQN, SAC, AdaSAC, Hyperparameters, RandSAC, evaluate_policy, grid
-from adaqn.agents.events import TargetUpdate
+from adaqn.agents.protocol import TargetUpdate
 from adaqn.api import Model
 from adaqn.base.errors import AllMembersDiverged, CheckpointError, UserError
 from adaqn.training.callbacks import BaseCallback, EvalCallback

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from adaqn.agents.events import PolicyEvaluation, TargetUpdate
+from adaqn.agents.protocol import PolicyEvaluation, TargetUpdate
 from adaqn.agents.registry import NO_TRAITS, Traits
 from adaqn.members.hyperparameters import Convolution, Hyperparameters, grid
 from adaqn.runs.display.console import ConsoleReporter, Memory, bytes_label

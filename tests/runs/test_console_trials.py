@@ -6,8 +6,7 @@ import io
 
 from rich.console import Console
 
-from adaqn.agents.events import Generation, TargetUpdate, TrialEnd
-from adaqn.agents.protocol import Clock
+from adaqn.agents.protocol import Clock, Generation, TargetUpdate, TrialEnd
 from adaqn.agents.registry import Traits
 from adaqn.members.evolution import Descendant
 from adaqn.members.hyperparameters import Hyperparameters

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from adaqn import Convolution, Hyperparameters
-from adaqn.agents.core.population import Population
+from adaqn.agents.population import Population
 from adaqn.agents.registry import algorithm
 from adaqn.cli import main
 from adaqn.runs.display.hints import speed_hint

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
-from adaqn.agents.core.population import Scheduled
-from adaqn.agents.dqn import LARGE_IMAGE, SMALL_IMAGE, default_member, default_members
+from adaqn.agents.algorithms import LARGE_IMAGE, SMALL_IMAGE, default_member, default_members
+from adaqn.agents.population import Scheduled
 from adaqn.api import AdaDQN, Model
 from adaqn.base.errors import UserError
 from adaqn.members.hyperparameters import Hyperparameters, grid

@@ -11,15 +11,14 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from adaqn.agents.dqn.agent import DQNAgent, State
-from adaqn.agents.events import TargetUpdate
-from adaqn.agents.protocol import Clock, Operation
+from adaqn.agents.dqn import DQNAgent, State
+from adaqn.agents.protocol import Clock, Operation, TargetUpdate
 from adaqn.cli import main
 from adaqn.members.hyperparameters import ACTIVATIONS, LOSSES, OPTIMIZERS, Hyperparameters
 from adaqn.members.space import SearchSpace
 from adaqn.replay.protocol import Batch
 from adaqn.runs.reading import member_of, read_run
-from tests.agents.core.generation_cases import agent_of, batch_for, bytes_of, online_of
+from tests.agents.generation_cases import agent_of, batch_for, bytes_of, online_of
 from tests.agents.outcomes import acted
 
 BOX = spaces.Box(-9.0, 9.0, (2,))

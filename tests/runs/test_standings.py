@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from adaqn.agents.events import Generation, MemberEvaluation, PolicyEvaluation, TargetUpdate
+from adaqn.agents.protocol import Generation, MemberEvaluation, PolicyEvaluation, TargetUpdate
 from adaqn.agents.registry import Traits
 from adaqn.members.evolution import Descendant
 from adaqn.members.hyperparameters import Hyperparameters

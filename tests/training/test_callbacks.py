@@ -9,8 +9,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-from adaqn.agents.events import Event, PolicyEvaluation, TargetUpdate
-from adaqn.agents.protocol import Clock
+from adaqn.agents.protocol import Clock, Event, PolicyEvaluation, TargetUpdate
 from adaqn.agents.registry import NO_TRAITS, Traits
 from adaqn.base.errors import UserError
 from adaqn.training.callbacks import (

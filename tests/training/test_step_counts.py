@@ -18,9 +18,9 @@ import numpy as np
 import pytest
 
 from adaqn import AdaDQN, AdaSAC, Hyperparameters, grid
-from adaqn.agents.dqn.agent import DQNAgent
-from adaqn.agents.dqn.programs import FusedPrograms
+from adaqn.agents.dqn import DQNAgent
 from adaqn.agents.execution.packed import LeanTransition
+from adaqn.agents.execution.value import FusedPrograms
 from adaqn.members.evolution import Descendant
 from adaqn.training.trainer import Trainer
 

@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from adaqn.agents.core.population import Population
-from adaqn.agents.dqn.agent import DQNAgent
-from adaqn.agents.dqn.settings import DQNSettings
-from adaqn.agents.events import Event, Failure, TargetUpdate
-from adaqn.agents.protocol import Clock
+from adaqn.agents.dqn import DQNAgent
+from adaqn.agents.population import Population
+from adaqn.agents.protocol import Clock, Event, Failure, TargetUpdate
+from adaqn.agents.settings import DQNSettings
 from adaqn.base.errors import AllMembersDiverged
 from adaqn.base.snapshot import Snapshot
 from adaqn.envs.environments import Environments

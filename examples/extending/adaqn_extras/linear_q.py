@@ -12,11 +12,10 @@ import gymnasium
 import numpy as np
 
 from adaqn import Hyperparameters
-from adaqn.agents.core.population import Population
-from adaqn.agents.core.settings import Settings, setting
-from adaqn.agents.events import Event
-from adaqn.agents.protocol import Clock, MemberReport, Operation, PolicyWeights, Report
+from adaqn.agents.population import Population
+from adaqn.agents.protocol import Clock, Event, MemberReport, Operation, PolicyWeights, Report
 from adaqn.agents.registry import Algorithm
+from adaqn.agents.settings import Settings, setting
 from adaqn.base.checks import between
 from adaqn.base.errors import CheckpointError
 from adaqn.envs.environments import FinishedEpisode

@@ -1,27 +1,22 @@
 """The registry of algorithms: the agent, the settings and the allowed members behind a name such as `adadqn`.
 
-A family is a package or a file next to this one with a table `ALGORITHMS`; a third-party package adds a name with an
-entry point in the group `adaqn.algorithms`, which refers to an `Algorithm` or to a module with such a table. The names
-are parsed from the source of a table, so that listing them imports nothing.
+Those of adaqn are in the table of `adaqn.agents.algorithms`; a third-party package adds a name with
+an entry point in the group `adaqn.algorithms` that refers to an `Algorithm` or to a module with such a table.
 """
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 import importlib
 import importlib.util
-import pkgutil
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from importlib.abc import InspectLoader
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from adaqn import agents
-from adaqn.agents.core.population import Population, refuse_idle_evolution, require_room
+from adaqn.agents.population import Population, refuse_idle_evolution, require_room
 from adaqn.base.checks import count, most
 from adaqn.base.errors import UserError, unknown_name
 from adaqn.base.plugins import PluginFolder
@@ -31,8 +26,8 @@ from adaqn.members.space import default_space
 if TYPE_CHECKING:
     import gymnasium
 
-    from adaqn.agents.core.settings import Settings
     from adaqn.agents.protocol import Agent
+    from adaqn.agents.settings import Settings
 
     MakeAgent = Callable[[Any, Population, gymnasium.Space, gymnasium.Space], Agent[Any]]
 
@@ -101,7 +96,7 @@ class Algorithm:
         if self.base is not None or not settings.normalize_observations:
             return agent
         # Imported here because it imports JAX, which listing the algorithms does not need.
-        from adaqn.agents.core.normalization import NormalizingAgent
+        from adaqn.agents.normalization import NormalizingAgent
 
         return NormalizingAgent(agent, observations)
 
@@ -195,8 +190,8 @@ def algorithm(name: object, base: object = None) -> Algorithm:
 
 
 def algorithm_names() -> list[str]:
-    """The sorted names of all algorithms; imports nothing."""
-    return sorted({*_families(), *_ADDED.names()})
+    """The sorted names of all algorithms; imports no third-party plug-in."""
+    return sorted({*_built_in(), *_ADDED.names()})
 
 
 def base_names() -> list[str]:
@@ -213,8 +208,8 @@ def base_names() -> list[str]:
 
 @cache
 def _load(name: str) -> Algorithm:
-    if name in _families():
-        return importlib.import_module(_families()[name]).ALGORITHMS[name]
+    if name in _built_in():
+        return _built_in()[name]
     found = _ADDED.load(name)
     table = {name: found} if isinstance(found, Algorithm) else getattr(found, "ALGORITHMS", {})
     if not isinstance(table.get(name), Algorithm):
@@ -222,20 +217,7 @@ def _load(name: str) -> Algorithm:
     return table[name]
 
 
-@cache
-def _families() -> dict[str, str]:
-    """Map each built-in algorithm's name to the module with its table."""
-    modules = [f"{agents.__name__}.{module.name}" for module in pkgutil.iter_modules(agents.__path__)]
-    return {name: module for module in modules for name in _table_names(module)}
+def _built_in() -> Mapping[str, Algorithm]:
+    from adaqn.agents.algorithms import ALGORITHMS  # imports this module
 
-
-def _table_names(module: str) -> list[str]:
-    """The keys of a module's table `ALGORITHMS`, parsed from its source."""
-    spec = importlib.util.find_spec(module)
-    source = spec.loader.get_source(module) if spec and isinstance(spec.loader, InspectLoader) else None
-    for statement in ast.parse(source or "").body:
-        if not (isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Dict)):
-            continue
-        if [target.id for target in statement.targets if isinstance(target, ast.Name)] == ["ALGORITHMS"]:
-            return [str(key.value) for key in statement.value.keys if isinstance(key, ast.Constant)]
-    return []
+    return ALGORITHMS

@@ -8,7 +8,6 @@ updated together with the actor.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import jax
@@ -16,43 +15,26 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from adaqn.agents.core.actor_critic import OptimizedParameters, UpdateCounts
-from adaqn.agents.core.actor_critic_agent import ActorCriticAgent
-from adaqn.agents.core.actor_critic_learning import Functions, Program, count_actor_update
-from adaqn.agents.core.actor_settings import ActorSettings, PairSettings
-from adaqn.agents.core.ensemble_agent import AgentState
-from adaqn.agents.core.record import MemberRecord, among, either
-from adaqn.agents.core.settings import setting
-from adaqn.agents.core.targets import critic_inputs, critic_target, polyak
+from adaqn.agents.actor_critic import (
+    Functions,
+    OptimizedParameters,
+    Program,
+    UpdateCounts,
+    count_actor_update,
+)
+from adaqn.agents.actor_critic_agent import ActorCriticAgent
+from adaqn.agents.base import AgentState
 from adaqn.agents.protocol import Operation, PolicyWeights
-from adaqn.agents.registry import Algorithm, Traits
-from adaqn.base.checks import at_least, between
-from adaqn.members.hyperparameters import Hyperparameters, grid
+from adaqn.agents.record import MemberRecord, among, either
+from adaqn.agents.settings import TD3Settings
+from adaqn.agents.targets import critic_inputs, critic_target, polyak
+from adaqn.members.hyperparameters import Hyperparameters
 from adaqn.members.selection import Selection
 from adaqn.members.selection.draws import initial_selection
 from adaqn.networks.ensemble import EnsembleParameters, EnsembleState
 from adaqn.networks.losses import l2
 from adaqn.networks.network import Network
 from adaqn.replay.protocol import Batch
-
-
-@dataclass(frozen=True, kw_only=True)
-class PlainTD3Settings(ActorSettings):
-    """Settings of TD3 with two equal critics."""
-
-    gradient_steps: int = setting(1, "critic updates per training step (UTD)", at_least(1))
-    policy_delay: int = setting(2, "critic updates per update of the actor and of all target networks", at_least(1))
-    action_noise: float = setting(
-        0.1, "standard deviation of the exploration noise, for actions in [-1, 1]", between(0.0)
-    )
-    target_policy_noise: float = setting(0.2, "standard deviation of the noise on the target actions", between(0.0))
-    target_noise_clip: float = setting(0.5, "clipping range of the noise on the target actions", between(0.0))
-
-
-@dataclass(frozen=True, kw_only=True)
-class TD3Settings(PlainTD3Settings, PairSettings):
-    """Settings that all members share, and how pairs of them are chosen."""
-
 
 TD3Program = Program[TD3Settings]
 
@@ -208,30 +190,3 @@ class TD3Agent(ActorCriticAgent[TD3State]):
     def policy_weights(self, state: AgentState[TD3State]) -> PolicyWeights:
         """The actor, whose parameters are always finite."""
         return PolicyWeights("tanh", self._actor, np.array(state.learning.actor.parameters), self.settings.actor)
-
-
-DEFAULT_MEMBERS = grid(hidden=[(64, 64), (256, 256)], learning_rate=[3e-4, 1e-3])
-DEFAULT_CRITIC = Hyperparameters(hidden=(256, 256), learning_rate=1e-3)
-TRAITS = Traits(sums_up_selections=True, rows_per_lane=64)
-
-ALGORITHMS = {
-    "adatd3": Algorithm(TD3Settings, TD3Agent, lambda _: DEFAULT_MEMBERS, least=2, space="optional", traits=TRAITS),
-    "randtd3": Algorithm(
-        TD3Settings,
-        TD3Agent,
-        lambda _: DEFAULT_MEMBERS,
-        {"selection": "random"},
-        least=2,
-        space="optional",
-        traits=TRAITS,
-    ),
-    "td3": Algorithm(
-        TD3Settings,
-        TD3Agent,
-        lambda _: (DEFAULT_CRITIC,),
-        {"behaviour": "first"},
-        copies=2,
-        traits=TRAITS,
-        base_settings=PlainTD3Settings,
-    ),
-}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from adaqn.agents.core.population import Scheduled
+from adaqn.agents.population import Scheduled
 from adaqn.base.checks import count
 from adaqn.base.errors import UserError
 from adaqn.base.files import make_parent, replacing, require_free, yaml_text

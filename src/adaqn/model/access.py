@@ -7,7 +7,7 @@ from typing import Any
 
 import gymnasium
 
-from adaqn.agents.core.settings import Settings
+from adaqn.agents.settings import Settings
 from adaqn.base.errors import UserError
 from adaqn.envs.environments import Environments
 from adaqn.envs.source import EnvironmentLike, EnvironmentSource

@@ -8,8 +8,8 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from adaqn.agents.core.population import Scheduled
-from adaqn.agents.core.work import limit_of_lanes
+from adaqn.agents.execution.work import limit_of_lanes
+from adaqn.agents.population import Scheduled
 from adaqn.agents.registry import algorithm
 from adaqn.base.checks import count
 from adaqn.base.errors import UserError

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import gymnasium
 import numpy as np
 
-from adaqn.agents.core.population import Population
+from adaqn.agents.population import Population
 from adaqn.agents.protocol import MemberReport
 from adaqn.base.errors import UserError
 from adaqn.base.files import writing

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, TypedDict
 
-from adaqn.agents.core.population import Scheduled
+from adaqn.agents.population import Scheduled
 from adaqn.agents.registry import Algorithm
 from adaqn.members.space import SearchSpace
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from adaqn.agents.core.population import Population
+from adaqn.agents.population import Population
 from adaqn.agents.registry import Algorithm
 from adaqn.base.errors import UserError, unknown_name
 from adaqn.members.hyperparameters import ACTIVATIONS, Hyperparameters

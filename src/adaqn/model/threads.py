@@ -7,8 +7,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
-from adaqn.agents.core.population import Population
-from adaqn.agents.core.work import can_have, threads_for, worth_sharing
+from adaqn.agents.execution.work import can_have, threads_for, worth_sharing
+from adaqn.agents.population import Population
 from adaqn.agents.registry import Traits
 from adaqn.networks.xla.threads import (
     Resumed,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from adaqn.agents.core.population import Population, Scheduled
+from adaqn.agents.population import Population, Scheduled
 from adaqn.agents.registry import Algorithm, algorithm
 from adaqn.base.checks import count, most
 from adaqn.base.errors import UserError, unknown_name

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 import gymnasium
 import numpy as np
 
-from adaqn.agents.events import Event, PolicyEvaluation
+from adaqn.agents.protocol import Event, PolicyEvaluation
 from adaqn.base.checks import count, number
 from adaqn.base.errors import UserError
 from adaqn.base.files import writing

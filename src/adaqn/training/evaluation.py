@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol, overload
 import gymnasium
 import numpy as np
 
-from adaqn.agents.events import MemberEvaluation
+from adaqn.agents.protocol import MemberEvaluation
 from adaqn.base.checks import count
 from adaqn.base.errors import EnvironmentFault, UserError
 from adaqn.base.exact_file import ExactFile, Written

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 if TYPE_CHECKING:
     import gymnasium
 
-    from adaqn.agents.events import Event
-    from adaqn.agents.protocol import Clock, Report
+    from adaqn.agents.protocol import Clock, Event, Report
     from adaqn.agents.registry import Traits
     from adaqn.base.exact_file import ExactFile
     from adaqn.networks.xla.threads import Threads

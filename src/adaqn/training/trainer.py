@@ -11,8 +11,18 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from adaqn.agents.events import Event, Failure, TrialStart
-from adaqn.agents.protocol import Agent, Clock, LearnsFromRows, Operation, Report, clock_from, lanes_of
+from adaqn.agents.protocol import (
+    Agent,
+    Clock,
+    Event,
+    Failure,
+    LearnsFromRows,
+    Operation,
+    Report,
+    TrialStart,
+    clock_from,
+    lanes_of,
+)
 from adaqn.agents.registry import NO_TRAITS, Traits
 from adaqn.base.checks import count, number
 from adaqn.base.errors import CheckpointError, EnvironmentFault, UserError, reading_saved

@@ -17,9 +17,9 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from adaqn.agents.core.population import Population
-from adaqn.agents.core.settings import EVOLUTION_NAMES
+from adaqn.agents.population import Population
 from adaqn.agents.registry import Algorithm, algorithm, algorithm_names, base_names
+from adaqn.agents.settings import EVOLUTION_NAMES
 from adaqn.api import Model, model_class
 from adaqn.base.errors import UserError
 from adaqn.members.hyperparameters import Hyperparameters

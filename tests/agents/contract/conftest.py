@@ -7,7 +7,7 @@ from functools import cache
 
 import pytest
 
-from adaqn.agents.dqn import agent
+from adaqn.agents import dqn
 from tests.agents.contract.cases import Case
 from tests.agents.contract.runs import WholeRun, whole_run
 
@@ -18,7 +18,7 @@ Whole = Callable[[Case], WholeRun]
 def few_updates_at_once() -> Iterator[None]:
     """At most two updates in one call, so that small runs can also be interrupted between two calls."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(agent, "UPDATES_AT_ONCE", 2)
+        patch.setattr(dqn, "UPDATES_AT_ONCE", 2)
         yield
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from adaqn.agents.core.ensemble_agent import AgentState, EnsembleAgent
+from adaqn.agents.base import AgentState, EnsembleAgent
 
 
 def ensemble_part(agent: Any, state: Any) -> tuple[EnsembleAgent[Any, Any], AgentState[Any]]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from adaqn.agents.events import Event
+from adaqn.agents.protocol import Event
 from adaqn.api import Model
 from adaqn.runs.directory import EXACT_FILES
 from adaqn.training.callbacks import BaseCallback

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from adaqn.agents.events import Event, Generation, TargetUpdate
+from adaqn.agents.protocol import Event, Generation, TargetUpdate
 from adaqn.base.errors import ActorDiverged, AllMembersDiverged
 from adaqn.members.hyperparameters import Hyperparameters
 from tests.agents.contract.cases import ACTIVATION, STEPS, WIDTHS, Case, every

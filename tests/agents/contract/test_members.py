@@ -12,8 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from adaqn.agents.events import TargetUpdate, TrialStart
-from adaqn.agents.protocol import Clock, Operation
+from adaqn.agents.protocol import Clock, Operation, TargetUpdate, TrialStart
 from adaqn.members.hyperparameters import Hyperparameters
 from adaqn.replay.protocol import Batch
 from tests.agents.contract.cases import ACTIVATION, SMALL, STEPS, WIDTHS, Case, every

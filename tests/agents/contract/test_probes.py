@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from adaqn.agents.core.targets import critic_inputs
+from adaqn.agents.targets import critic_inputs
 from adaqn.api import Model
 from adaqn.envs.probes import Probe
 from tests.agents.contract.cases import Case, every

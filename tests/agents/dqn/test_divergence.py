@@ -11,11 +11,10 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from adaqn.agents.core.population import Population
-from adaqn.agents.dqn.agent import DQNAgent, State
-from adaqn.agents.dqn.settings import DQNSettings
-from adaqn.agents.events import TargetUpdate
-from adaqn.agents.protocol import Clock, Operation
+from adaqn.agents.dqn import DQNAgent, State
+from adaqn.agents.population import Population
+from adaqn.agents.protocol import Clock, Operation, TargetUpdate
+from adaqn.agents.settings import DQNSettings
 from adaqn.base.errors import AllMembersDiverged
 from adaqn.envs.environments import Environments
 from adaqn.members.hyperparameters import Hyperparameters

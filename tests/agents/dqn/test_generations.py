@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from adaqn.agents.dqn.agent import DQNAgent, State
+from adaqn.agents.dqn import DQNAgent, State
 from adaqn.agents.protocol import Clock, Operation
 from adaqn.base.errors import AllMembersDiverged, UserError
 from adaqn.members.evolution import Descendant
@@ -21,7 +21,7 @@ from adaqn.members.space import SearchSpace
 from adaqn.networks.ensemble import fresh_members
 from adaqn.networks.network import Network
 from adaqn.replay.protocol import Batch
-from tests.agents.core.generation_cases import (
+from tests.agents.generation_cases import (
     BOX,
     HALF,
     Chosen,

@@ -5,11 +5,10 @@ from __future__ import annotations
 import gymnasium
 import numpy as np
 
-from adaqn.agents.core.population import Population
-from adaqn.agents.dqn.agent import DQNAgent
-from adaqn.agents.dqn.settings import DQNSettings
-from adaqn.agents.events import TargetUpdate
-from adaqn.agents.protocol import Clock, Operation
+from adaqn.agents.dqn import DQNAgent
+from adaqn.agents.population import Population
+from adaqn.agents.protocol import Clock, Operation, TargetUpdate
+from adaqn.agents.settings import DQNSettings
 from adaqn.members.hyperparameters import Hyperparameters
 from adaqn.replay.protocol import Transitions
 from adaqn.replay.vectors import VectorReplay

@@ -10,11 +10,11 @@ from gymnasium import spaces
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adaqn.agents.core.population import Population
-from adaqn.agents.core.schedules import linear
-from adaqn.agents.dqn.agent import DQNAgent
-from adaqn.agents.dqn.settings import DQNSettings
+from adaqn.agents.base import linear
+from adaqn.agents.dqn import DQNAgent
+from adaqn.agents.population import Population
 from adaqn.agents.protocol import Clock, Operation
+from adaqn.agents.settings import DQNSettings
 from adaqn.members.hyperparameters import Hyperparameters
 
 LETTERS = {Operation.UPDATE: "U", Operation.TARGET_UPDATE: "T"}

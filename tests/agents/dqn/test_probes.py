@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from adaqn.agents.core.population import Population
-from adaqn.agents.dqn.agent import DQNAgent
-from adaqn.agents.dqn.settings import DQNSettings
+from adaqn.agents.dqn import DQNAgent
+from adaqn.agents.population import Population
+from adaqn.agents.settings import DQNSettings
 from adaqn.envs.environments import Environments
 from adaqn.envs.probes import PROBES, Probe
 from adaqn.members.hyperparameters import Hyperparameters, grid

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from adaqn.agents.core.population import Population
-from adaqn.agents.core.state_arrays import state_from_arrays, state_to_arrays
-from adaqn.agents.dqn.agent import DQNAgent, State
-from adaqn.agents.dqn.settings import DQNSettings
+from adaqn.agents.base import state_from_arrays, state_to_arrays
+from adaqn.agents.dqn import DQNAgent, State
+from adaqn.agents.population import Population
 from adaqn.agents.protocol import Clock, Operation
+from adaqn.agents.settings import DQNSettings
 from adaqn.base.errors import CheckpointError
 from adaqn.members.hyperparameters import Hyperparameters
 from adaqn.replay.protocol import Batch

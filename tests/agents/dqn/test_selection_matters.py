@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from adaqn.agents.core.population import Population
-from adaqn.agents.dqn.agent import DQNAgent
-from adaqn.agents.dqn.settings import DQNSettings
-from adaqn.agents.events import Event, TargetUpdate
+from adaqn.agents.dqn import DQNAgent
+from adaqn.agents.population import Population
+from adaqn.agents.protocol import Event, TargetUpdate
+from adaqn.agents.settings import DQNSettings
 from adaqn.envs.environments import Environments
 from adaqn.members.hyperparameters import Hyperparameters, grid
 from adaqn.replay.making import make_replay

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from adaqn.agents.core.population import Population
-from adaqn.agents.dqn.settings import DQNSettings
+from adaqn.agents.population import Population
 from adaqn.agents.registry import algorithm, algorithm_names
+from adaqn.agents.settings import DQNSettings
 from adaqn.base.errors import UserError
 from adaqn.members.hyperparameters import Hyperparameters
 

@@ -11,16 +11,15 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from adaqn.agents.core.population import Population
-from adaqn.agents.dqn.agent import DQNAgent, State
-from adaqn.agents.dqn.programs import StagedPrograms
-from adaqn.agents.dqn.settings import DQNSettings
-from adaqn.agents.events import TargetUpdate
-from adaqn.agents.protocol import Clock, Operation
+from adaqn.agents.dqn import DQNAgent, State
+from adaqn.agents.execution.value import StagedPrograms
+from adaqn.agents.population import Population
+from adaqn.agents.protocol import Clock, Operation, TargetUpdate
+from adaqn.agents.settings import DQNSettings
 from adaqn.members.hyperparameters import Hyperparameters
 from adaqn.members.selection import Selection
 from adaqn.replay.protocol import Batch
-from tests.agents.core.generation_cases import RATES_ONLY
+from tests.agents.generation_cases import RATES_ONLY
 from tests.agents.outcomes import acted, learned
 
 RNG = np.random.default_rng(0)  # required by the interface; nothing here is random

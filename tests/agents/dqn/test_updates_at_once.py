@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from adaqn import AdaDQN, Hyperparameters
-from adaqn.agents.dqn import agent as dqn
+from adaqn.agents import dqn as dqn
 from adaqn.agents.protocol import Clock, Operation
 from adaqn.training.trainer import Trainer
 

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from adaqn import AdaDQN, Hyperparameters
-from adaqn.agents.events import Event, TargetUpdate
+from adaqn.agents.protocol import Event, TargetUpdate
 from adaqn.replay.protocol import Batch
 from adaqn.replay.vectors import VectorReplay
 from adaqn.training.observers import Observer

@@ -9,11 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 from gymnasium import spaces
 
-from adaqn.agents.core.ensemble_agent import AgentState
-from adaqn.agents.core.population import Population
-from adaqn.agents.metagradient.agent import MetaGradientAgent
-from adaqn.agents.metagradient.learning import MetaState
-from adaqn.agents.metagradient.settings import MetaGradientSettings
+from adaqn.agents.base import AgentState
+from adaqn.agents.metagradient import MetaGradientAgent, MetaState
+from adaqn.agents.population import Population
+from adaqn.agents.settings import MetaGradientSettings
 from adaqn.members.hyperparameters import Hyperparameters
 from adaqn.replay.protocol import Batch
 

@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 
 import adaqn
-from adaqn.agents.core.ensemble_agent import AgentState
-from adaqn.agents.metagradient.agent import MetaGradientAgent
-from adaqn.agents.metagradient.learning import MetaState
-from adaqn.agents.metagradient.settings import MetaGradientSettings
+from adaqn.agents.base import AgentState
+from adaqn.agents.metagradient import MetaGradientAgent, MetaState
 from adaqn.agents.protocol import Clock, Operation
+from adaqn.agents.settings import MetaGradientSettings
 from adaqn.base.errors import UserError
 from adaqn.members.hyperparameters import Convolution, Hyperparameters
 from adaqn.replay.protocol import Batch

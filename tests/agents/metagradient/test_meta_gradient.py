@@ -7,8 +7,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from adaqn.agents.metagradient.learning import MetaState, discount_step, inner_update, meta_gradient, outer_loss
-from adaqn.agents.metagradient.network import EMBEDDING, ConditionedNetwork
+from adaqn.agents.metagradient import (
+    EMBEDDING,
+    ConditionedNetwork,
+    MetaState,
+    discount_step,
+    inner_update,
+    meta_gradient,
+    outer_loss,
+)
 from adaqn.members.hyperparameters import Hyperparameters
 from adaqn.replay.protocol import Batch
 from tests.agents.metagradient.cases import agent_of, batch_of, in_double_precision, random_batch

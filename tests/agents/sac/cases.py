@@ -10,12 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 from gymnasium import Space, spaces
 
-from adaqn.agents.core.population import Population
-from adaqn.agents.events import TargetUpdate
-from adaqn.agents.protocol import Clock, Operation
-from adaqn.agents.sac.agent import SACAgent, State
-from adaqn.agents.sac.learning import Draws
-from adaqn.agents.sac.settings import SACSettings
+from adaqn.agents.population import Population
+from adaqn.agents.protocol import Clock, Operation, TargetUpdate
+from adaqn.agents.sac import Draws, SACAgent, State
+from adaqn.agents.settings import SACSettings
 from adaqn.members.hyperparameters import Hyperparameters
 from adaqn.networks.ensemble import Ensemble
 from adaqn.replay.protocol import Batch

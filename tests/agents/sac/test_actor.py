@@ -13,10 +13,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from adaqn.agents.core.ensemble_agent import behaviour_epsilon
+from adaqn.agents.base import behaviour_epsilon
 from adaqn.agents.protocol import Clock, Operation
-from adaqn.agents.sac.agent import SACAgent
-from adaqn.agents.sac.learning import entropy_coefficient
+from adaqn.agents.sac import SACAgent, entropy_coefficient
 from tests.agents.outcomes import learned
 from tests.agents.sac.cases import (
     CENTRED,

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from adaqn.agents.core.actor_critic import UpdateCounts
+from adaqn.agents.actor_critic import UpdateCounts
 from adaqn.agents.protocol import Clock, Operation
-from adaqn.agents.sac.agent import SACAgent, State
-from adaqn.agents.sac.settings import SACSettings
+from adaqn.agents.sac import SACAgent, State
+from adaqn.agents.settings import SACSettings
 from adaqn.api import SAC
 from adaqn.base.errors import ActorDiverged, AllMembersDiverged
 from adaqn.members.hyperparameters import Hyperparameters

@@ -11,12 +11,11 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from adaqn.agents.core.population import Population
-from adaqn.agents.events import Generation
-from adaqn.agents.protocol import Clock, Operation
+from adaqn.agents.population import Population
+from adaqn.agents.protocol import Clock, Generation, Operation
 from adaqn.agents.registry import algorithm
-from adaqn.agents.sac.agent import SACAgent, State
-from adaqn.agents.sac.settings import SACSettings
+from adaqn.agents.sac import SACAgent, State
+from adaqn.agents.settings import SACSettings
 from adaqn.base.errors import AllMembersDiverged, UserError
 from adaqn.members.evolution import Descendant
 from adaqn.members.hyperparameters import Hyperparameters
@@ -24,7 +23,7 @@ from adaqn.members.space import SearchSpace
 from adaqn.networks.ensemble import fresh_members
 from adaqn.networks.inheritance import inherit
 from adaqn.replay.protocol import Batch
-from tests.agents.core.generation_cases import (
+from tests.agents.generation_cases import (
     HALF,
     RATES_ONLY,
     Chosen,

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from adaqn.agents.protocol import Clock, Operation
-from adaqn.agents.sac.agent import SACAgent, State
+from adaqn.agents.sac import SACAgent, State
 from adaqn.members.selection import Selection
 from tests.agents.outcomes import learned
 from tests.agents.sac.cases import FLAT, HIGH, LOW, STEEP, STILL, agent_of, batch_of, started, summed_up, updated

@@ -11,7 +11,7 @@ from gymnasium import spaces
 
 from adaqn.agents.protocol import Clock, Operation
 from adaqn.agents.registry import algorithm
-from adaqn.agents.sac.settings import SACSettings
+from adaqn.agents.settings import SACSettings
 from adaqn.members.hyperparameters import Hyperparameters
 from adaqn.replay.protocol import Batch
 from tests.agents.outcomes import learned

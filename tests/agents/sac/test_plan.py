@@ -11,10 +11,10 @@ from gymnasium import spaces
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adaqn.agents.core.ensemble_agent import behaviour_epsilon
+from adaqn.agents.base import behaviour_epsilon
 from adaqn.agents.protocol import Clock, Operation
-from adaqn.agents.sac.agent import SACAgent
-from adaqn.agents.sac.settings import SACSettings
+from adaqn.agents.sac import SACAgent
+from adaqn.agents.settings import SACSettings
 from adaqn.envs.environments import Environments
 from adaqn.members.hyperparameters import Hyperparameters
 from adaqn.replay.making import make_replay

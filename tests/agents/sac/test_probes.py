@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from adaqn.agents.core.targets import critic_inputs
-from adaqn.agents.sac.agent import SACAgent, State
-from adaqn.agents.sac.settings import SACSettings
+from adaqn.agents.sac import SACAgent, State
+from adaqn.agents.settings import SACSettings
+from adaqn.agents.targets import critic_inputs
 from adaqn.envs.environments import Environments
 from adaqn.envs.probes import Probe
 from adaqn.members.hyperparameters import Hyperparameters

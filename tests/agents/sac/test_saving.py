@@ -10,8 +10,8 @@ import pytest
 from gymnasium import spaces
 
 from adaqn.agents.protocol import Clock, Operation
-from adaqn.agents.sac.agent import SACAgent, State
-from adaqn.agents.sac.settings import SACSettings
+from adaqn.agents.sac import SACAgent, State
+from adaqn.agents.settings import SACSettings
 from adaqn.base.errors import CheckpointError
 from adaqn.members.hyperparameters import Hyperparameters
 from adaqn.replay.protocol import Batch

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from adaqn.agents.core.population import Population
+from adaqn.agents.algorithms import PAPER_CRITIC, SAC_MEMBERS
+from adaqn.agents.population import Population
 from adaqn.agents.registry import algorithm
-from adaqn.agents.sac import DEFAULT_MEMBERS, PAPER_CRITIC
-from adaqn.agents.sac.agent import SACAgent
-from adaqn.agents.sac.settings import SACSettings
+from adaqn.agents.sac import SACAgent
+from adaqn.agents.settings import SACSettings
 from adaqn.base.errors import UserError
 from adaqn.members.hyperparameters import Hyperparameters, grid
 from tests.agents.sac.cases import make_agent
@@ -124,7 +124,7 @@ def test_algorithms_are_names_for_settings_and_members(name: str, selection: str
     agent = found.make(found.configure({}), Population((ONE, ONE)), VECTOR, spaces.Box(-1.0, 1.0, (1,)))
     assert isinstance(agent, SACAgent) and agent.settings.selection == selection
     if name != "sac":
-        assert members_of(name) == DEFAULT_MEMBERS and len(DEFAULT_MEMBERS) == 4
+        assert members_of(name) == SAC_MEMBERS and len(SAC_MEMBERS) == 4
     with pytest.raises(UserError, match="unknown setting 'exploration_steps'"):
         found.configure({"exploration_steps": 5})
 

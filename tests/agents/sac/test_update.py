@@ -14,11 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adaqn.agents.core.actor_critic_programs import compiled_programs
+from adaqn.agents.execution.actor_critic import compiled_programs
 from adaqn.agents.protocol import Clock, Operation
-from adaqn.agents.sac.agent import SACAgent
-from adaqn.agents.sac.learning import Draws, SACProgram, SACState, start
-from adaqn.agents.sac.settings import SACSettings
+from adaqn.agents.sac import Draws, SACAgent, SACProgram, SACState, start
+from adaqn.agents.settings import SACSettings
 from adaqn.members.hyperparameters import Hyperparameters
 from adaqn.networks.ensemble import Ensemble
 from adaqn.networks.network import Network

@@ -9,11 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 from gymnasium import spaces
 
-from adaqn.agents.core.population import Population
-from adaqn.agents.events import Event
-from adaqn.agents.protocol import Clock, Operation
-from adaqn.agents.searl.agent import SEARLAgent, SEARLState
-from adaqn.agents.searl.settings import SEARLSettings
+from adaqn.agents.population import Population
+from adaqn.agents.protocol import Clock, Event, Operation
+from adaqn.agents.searl import SEARLAgent, SEARLState
+from adaqn.agents.settings import SEARLSettings
 from adaqn.envs.environments import FinishedEpisode
 from adaqn.members.hyperparameters import Hyperparameters
 from adaqn.members.space import SearchSpace

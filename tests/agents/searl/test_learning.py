@@ -8,18 +8,16 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from adaqn.agents.core.population import Population
-from adaqn.agents.events import Generation, MemberEvaluation, TargetUpdate
-from adaqn.agents.protocol import Clock, Operation
-from adaqn.agents.searl.agent import SEARLAgent, SEARLState
-from adaqn.agents.searl.evaluation import Evaluation
-from adaqn.agents.searl.settings import SEARLSettings
+from adaqn.agents.population import Population
+from adaqn.agents.protocol import Clock, Generation, MemberEvaluation, Operation, TargetUpdate
+from adaqn.agents.searl import Evaluation, SEARLAgent, SEARLState
+from adaqn.agents.settings import SEARLSettings
 from adaqn.base.errors import AllMembersDiverged
 from adaqn.envs.environments import Environments, FinishedEpisode
 from adaqn.members.selection import Selection
 from adaqn.replay.making import make_replay
 from adaqn.training.trainer import Trainer
-from tests.agents.core.generation_cases import Witness
+from tests.agents.generation_cases import Witness
 from tests.agents.outcomes import acted, failed
 from tests.agents.searl.cases import (
     DOWN,

@@ -10,11 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from adaqn.agents.core.population import Population
-from adaqn.agents.events import Failure, Generation, MemberEvaluation, TargetUpdate
-from adaqn.agents.protocol import Clock, Operation
-from adaqn.agents.searl.agent import SEARLAgent, SEARLState
-from adaqn.agents.searl.settings import SEARLSettings
+from adaqn.agents.population import Population
+from adaqn.agents.protocol import Clock, Failure, Generation, MemberEvaluation, Operation, TargetUpdate
+from adaqn.agents.searl import SEARLAgent, SEARLState
+from adaqn.agents.settings import SEARLSettings
 from adaqn.envs.environments import Environments
 from adaqn.members.space import SearchSpace
 from adaqn.replay.making import make_replay

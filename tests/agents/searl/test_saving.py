@@ -13,11 +13,10 @@ import pytest
 
 import adaqn
 from adaqn import SEARL
-from adaqn.agents.events import Generation, MemberEvaluation
-from adaqn.agents.protocol import Clock, Operation
+from adaqn.agents.protocol import Clock, Generation, MemberEvaluation, Operation
 from adaqn.agents.registry import algorithm
-from adaqn.agents.searl.agent import SEARLAgent
-from adaqn.agents.searl.settings import SEARLSettings
+from adaqn.agents.searl import SEARLAgent
+from adaqn.agents.settings import SEARLSettings
 from adaqn.base.errors import UserError
 from adaqn.base.snapshot import Snapshot
 from adaqn.cli import main

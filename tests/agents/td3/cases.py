@@ -10,10 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 from gymnasium import spaces
 
-from adaqn.agents.core.ensemble_agent import AgentState
-from adaqn.agents.core.population import Population
-from adaqn.agents.events import TargetUpdate
-from adaqn.agents.protocol import Clock, Operation
+from adaqn.agents.base import AgentState
+from adaqn.agents.population import Population
+from adaqn.agents.protocol import Clock, Operation, TargetUpdate
 from adaqn.agents.registry import algorithm
 from adaqn.agents.td3 import Draws, TD3Agent, TD3State
 from adaqn.members.hyperparameters import Hyperparameters

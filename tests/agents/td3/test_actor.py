@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from adaqn.agents.core.ensemble_agent import behaviour_epsilon
+from adaqn.agents.base import behaviour_epsilon
 from adaqn.agents.protocol import Clock, Operation
 from adaqn.agents.registry import algorithm
 from adaqn.agents.td3 import TD3Agent

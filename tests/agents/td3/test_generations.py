@@ -9,16 +9,15 @@ import pytest
 from gymnasium import spaces
 
 from adaqn import AdaTD3
-from adaqn.agents.core.population import Population
-from adaqn.agents.events import Generation
-from adaqn.agents.protocol import Clock, Operation
+from adaqn.agents.population import Population
+from adaqn.agents.protocol import Clock, Generation, Operation
 from adaqn.agents.registry import algorithm
 from adaqn.agents.td3 import TD3Agent, TD3Settings
 from adaqn.members.evolution import Descendant
 from adaqn.members.hyperparameters import Hyperparameters
 from adaqn.members.space import SearchSpace
 from adaqn.networks.inheritance import inherit
-from tests.agents.core.generation_cases import Chosen, bytes_of, online_of, targets_of
+from tests.agents.generation_cases import Chosen, bytes_of, online_of, targets_of
 from tests.agents.outcomes import learned
 from tests.agents.td3.cases import State, random_batch
 

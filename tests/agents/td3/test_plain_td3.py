@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from gymnasium import spaces
 
-from adaqn.agents.core.population import Population
+from adaqn.agents.population import Population
 from adaqn.agents.protocol import Clock, Operation
 from adaqn.agents.registry import algorithm
 from adaqn.agents.td3 import TD3Agent

@@ -10,7 +10,7 @@ from gymnasium import spaces
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adaqn.agents.core.population import Population
+from adaqn.agents.population import Population
 from adaqn.agents.protocol import Clock, Operation
 from adaqn.agents.registry import algorithm
 from adaqn.agents.td3 import TD3Agent, TD3Settings

@@ -9,10 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from adaqn.agents.core.population import Population
-from adaqn.agents.core.targets import critic_inputs
+from adaqn.agents.population import Population
 from adaqn.agents.protocol import Clock
 from adaqn.agents.registry import algorithm
+from adaqn.agents.targets import critic_inputs
 from adaqn.envs.environments import Environments
 from adaqn.envs.probes import Probe
 from adaqn.members.hyperparameters import Hyperparameters

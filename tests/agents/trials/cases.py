@@ -9,12 +9,10 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from adaqn.agents.core.population import Population
-from adaqn.agents.events import Event, Generation, TargetUpdate, TrialEnd, TrialStart
-from adaqn.agents.protocol import Clock
+from adaqn.agents.population import Population
+from adaqn.agents.protocol import Clock, Event, Generation, TargetUpdate, TrialEnd, TrialStart
 from adaqn.agents.registry import algorithm
-from adaqn.agents.trials.agent import TrialAgent
-from adaqn.agents.trials.state import TrialState
+from adaqn.agents.trials.agent import TrialAgent, TrialState
 from adaqn.envs.environments import Environments
 from adaqn.members.space import SearchSpace
 from adaqn.replay.making import make_replay

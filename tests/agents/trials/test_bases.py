@@ -14,13 +14,10 @@ import numpy as np
 import pytest
 import yaml
 
-from adaqn.agents.core.population import Population
-from adaqn.agents.dqn.settings import PlainDQNSettings
-from adaqn.agents.events import TrialEnd, TrialStart
-from adaqn.agents.protocol import Clock, Operation
+from adaqn.agents.population import Population
+from adaqn.agents.protocol import Clock, Operation, TrialEnd, TrialStart
 from adaqn.agents.registry import algorithm, base_names
-from adaqn.agents.sac.settings import PlainSACSettings, SACSettings
-from adaqn.agents.td3 import PlainTD3Settings, TD3Settings
+from adaqn.agents.settings import PlainDQNSettings, PlainSACSettings, PlainTD3Settings, SACSettings, TD3Settings
 from adaqn.agents.trials.settings import settings_of_one_trial
 from adaqn.base.errors import UserError
 from adaqn.envs.environments import Environments

@@ -10,10 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from adaqn.agents.events import TrialEnd
-from adaqn.agents.protocol import Clock, Operation
-from adaqn.agents.trials.agent import TrialAgent
-from adaqn.agents.trials.state import TrialState
+from adaqn.agents.protocol import Clock, Operation, TrialEnd
+from adaqn.agents.trials.agent import TrialAgent, TrialState
 from adaqn.members.search import DEHB
 from adaqn.members.space import SearchSpace
 from adaqn.replay.protocol import Batch

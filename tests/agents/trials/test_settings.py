@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from adaqn.agents.core.population import Population
-from adaqn.agents.core.settings import EvolutionSettings
-from adaqn.agents.dqn.settings import DQNSettings
+from adaqn.agents.population import Population
 from adaqn.agents.protocol import Clock
 from adaqn.agents.registry import algorithm
+from adaqn.agents.settings import DQNSettings, EvolutionSettings
 from adaqn.agents.trials.agent import TrialAgent
 from adaqn.agents.trials.settings import settings_of_one_trial
 from adaqn.base.errors import UserError

@@ -7,9 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from adaqn.agents.events import TrialEnd, TrialStart
-from adaqn.agents.protocol import Clock, Operation
-from adaqn.agents.trials.state import FinishedTrial, Returns
+from adaqn.agents.protocol import Clock, Operation, TrialEnd, TrialStart
+from adaqn.agents.trials.agent import FinishedTrial, Returns
 from adaqn.members.search import RandomSearch, Trial
 from adaqn.members.search.random_search import RandomSearchState
 from adaqn.training.trainer import Trainer

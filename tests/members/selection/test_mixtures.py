@@ -8,9 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from adaqn.agents.core.settings import SelectionSettings
-from adaqn.agents.dqn.settings import DQNSettings
-from adaqn.agents.sac.settings import SACSettings
+from adaqn.agents.settings import DQNSettings, SACSettings, SelectionSettings
 from adaqn.base.errors import UserError
 from adaqn.members.selection import takes_temperature, target_rule, target_rules
 

@@ -12,7 +12,7 @@ import pytest
 from gymnasium import spaces
 
 from adaqn import AdaDQN, Hyperparameters
-from adaqn.agents.dqn.programs import fused_programs
+from adaqn.agents.execution.value import fused_programs
 from adaqn.members.hyperparameters import Convolution
 from adaqn.networks import convolution
 from adaqn.networks.ensemble import Ensemble

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from adaqn import AdaDQN, AdaSAC, Hyperparameters
-from adaqn.agents.dqn.agent import DQNAgent
-from adaqn.agents.dqn.programs import FusedPrograms
+from adaqn.agents.dqn import DQNAgent
+from adaqn.agents.execution.value import FusedPrograms
 from adaqn.agents.protocol import Clock, Operation
-from adaqn.agents.sac.agent import SACAgent
+from adaqn.agents.sac import SACAgent
 from adaqn.networks.xla import compilation
 from adaqn.networks.xla.compilation import compile_seconds
 

@@ -11,9 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from adaqn.agents.core.population import Population
-from adaqn.agents.core.shares import lanes_for, mean_of_shares, shares
-from adaqn.agents.core.work import can_have, limit_of_lanes, threads_for
+from adaqn.agents.execution.shares import lanes_for, mean_of_shares, shares
+from adaqn.agents.execution.work import can_have, limit_of_lanes, threads_for
+from adaqn.agents.population import Population
 from adaqn.agents.registry import Traits, algorithm
 from adaqn.members.hyperparameters import Hyperparameters
 from adaqn.members.space import SearchSpace

@@ -13,9 +13,9 @@ import pytest
 import yaml
 
 from adaqn import SAC, AdaDQN, Convolution, Hyperparameters, MetaGradientDQN
-from adaqn.agents.core.population import Population
-from adaqn.agents.core.shares import lanes_for
-from adaqn.agents.core.work import largest_product, worth_sharing
+from adaqn.agents.execution.shares import lanes_for
+from adaqn.agents.execution.work import largest_product, worth_sharing
+from adaqn.agents.population import Population
 from adaqn.agents.registry import algorithm
 from adaqn.base.errors import UserError
 from adaqn.cli import main
@@ -63,7 +63,7 @@ def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in (VARIABLE, CHOICE, "NPROC"):
         monkeypatch.setenv(name, "1")  # so that what is set in a test is removed after it
         monkeypatch.delenv(name)
-    for module in ("threads", "model_threads"):
+    for module in ("networks.xla.threads", "model.threads"):
         monkeypatch.setattr(f"adaqn.{module}.jax_has_started", lambda: False)
         monkeypatch.setattr(f"adaqn.{module}.available_cores", lambda: 2)
 
@@ -136,7 +136,7 @@ def test_loading_an_agent_sets_no_threads(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_lanes_are_those_that_an_agent_has_and_a_gpu_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
     assert large_sac(threads=2).trainer.threads == Threads(1, 2)
-    monkeypatch.setattr("adaqn.agents.core.ensemble_agent.on_cpu", lambda: False)
+    monkeypatch.setattr("adaqn.agents.base.on_cpu", lambda: False)
     assert large_sac(threads=2).trainer.threads == Threads(1)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from adaqn.agents.events import PolicyEvaluation, TargetUpdate
+from adaqn.agents.protocol import PolicyEvaluation, TargetUpdate
 from adaqn.base.errors import UserError
 from adaqn.base.exact_file import ExactFile, Written
 from adaqn.runs.reading import BestModel, read_best_model

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from adaqn import AdaDQN, MetaGradientDQN, grid
-from adaqn.agents.events import TargetUpdate
+from adaqn.agents.protocol import TargetUpdate
 from adaqn.analysis.discounts import discounts_of
 from adaqn.base.exact_file import ExactFile
 from adaqn.runs.reading import read_run, read_selection

@@ -5,7 +5,7 @@ from unittest.mock import ANY
 
 import pytest
 
-from adaqn.agents.events import PolicyEvaluation
+from adaqn.agents.protocol import PolicyEvaluation
 from adaqn.runs.recorders.progress import Metrics, ProgressRecorder, Stopwatch
 from adaqn.training.observers import Episode, Observer
 

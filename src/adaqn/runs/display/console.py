@@ -15,8 +15,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from adaqn.agents.events import Event, Generation, PolicyEvaluation, TargetUpdate
-from adaqn.agents.protocol import MemberReport
+from adaqn.agents.protocol import Event, Generation, MemberReport, PolicyEvaluation, TargetUpdate
 from adaqn.members.hyperparameters import Hyperparameters
 from adaqn.networks.xla.threads import available_cores
 from adaqn.runs.display.labels import (

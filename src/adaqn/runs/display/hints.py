@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from adaqn.agents.core.population import Population
-from adaqn.agents.core.work import worth_sharing
+from adaqn.agents.execution.work import worth_sharing
+from adaqn.agents.population import Population
 
 # An update of one member with Atari's convolutions takes as long as many steps of the game, and each further member
 # nearly as long again.

@@ -13,7 +13,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from adaqn.agents.events import Event, Generation, TargetUpdate, TrialEnd
+from adaqn.agents.protocol import Event, Generation, TargetUpdate, TrialEnd
 from adaqn.base.output import STEADY
 from adaqn.runs.display.labels import member_labels
 from adaqn.training.observers import LATEST, RECENT, Observer, RunView

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from adaqn.agents.events import Event, Generation, MemberEvaluation, PolicyEvaluation, TargetUpdate
+from adaqn.agents.protocol import Event, Generation, MemberEvaluation, PolicyEvaluation, TargetUpdate
 from adaqn.runs.reading import Episodes, Evaluations, RunData, read_run
 from adaqn.training.observers import Episode, Observer, RunView
 

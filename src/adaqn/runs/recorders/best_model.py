@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
-from adaqn.agents.events import Event, PolicyEvaluation
+from adaqn.agents.protocol import Event, PolicyEvaluation
 from adaqn.base.exact_file import ExactFile
 from adaqn.runs.reading import EVALUATION, TRAINING, BestModel, read_best_model
 from adaqn.runs.recorders.exact_tables import ExactRecorder

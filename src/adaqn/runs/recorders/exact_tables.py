@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from adaqn.agents.events import Event, Generation, MemberEvaluation, TargetUpdate, TrialEnd
+from adaqn.agents.protocol import Event, Generation, MemberEvaluation, TargetUpdate, TrialEnd
 from adaqn.base.exact_file import NOTHING, ExactFile
 from adaqn.members.evolution import Descendant
 from adaqn.training.evaluation import EVALUATIONS_HEADER, evaluation_row

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from adaqn.agents.events import Event, PolicyEvaluation
+from adaqn.agents.protocol import Event, PolicyEvaluation
 from adaqn.base.errors import OutputFault
 from adaqn.networks.xla.compilation import compile_seconds
 from adaqn.replay.memory import resident_memory

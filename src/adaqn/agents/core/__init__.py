@@ -1,1 +1,0 @@
-"""Components shared by the families of algorithms."""
