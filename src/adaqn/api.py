@@ -7,8 +7,7 @@ from typing import Unpack
 from adaqn.agents.protocol import TrialEnd
 from adaqn.agents.trials.agent import TrialAgent
 from adaqn.envs.source import EnvironmentLike
-from adaqn.model.learning import Members
-from adaqn.model.model import MODELS, Model, model_class
+from adaqn.model.model import MODELS, Members, Model, model_class
 from adaqn.model.signatures import (
     DEHBArguments,
     DQNArguments,

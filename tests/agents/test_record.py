@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from adaqn.agents.record import MemberRecord, among, living_pair
+from adaqn.agents.record import MemberRecord, is_in, valid_pair
 from adaqn.members.selection import Selection, target_rule
 
 EVERYONE = jnp.ones(3, bool)
@@ -135,7 +135,7 @@ def test_a_report_begins_a_new_stretch() -> None:
         loss=[1.0, 2.0, 3.0], compared_loss=[4.0, 5.0, 6.0], last_loss=[7.0, 8.0, 9.0], diverged=[False, True, True],
         reported=[False, True, False], acted=[1, 2, 3], chosen=[4, 5, 6], selections=[7, 8, 9], choices=24,
     )  # fmt: skip
-    assert changes(record, record.renewed()) == {
+    assert changes(record, record.reset_counters()) == {
         "reported": [False, True, True], "acted": [0, 0, 0], "chosen": [0, 0, 0],
     }  # fmt: skip
 
@@ -167,12 +167,12 @@ def test_survivors_keep_everything_whoever_has_children() -> None:
 
 
 def test_which_members_are_in_an_array_of_indices() -> None:
-    assert among(jnp.asarray([2, 0, 2]), 4).tolist() == [True, False, True, False]
-    assert among(jnp.asarray([-1, 1]), 3).tolist() == [False, True, False]
+    assert is_in(jnp.asarray([2, 0, 2]), 4).tolist() == [True, False, True, False]
+    assert is_in(jnp.asarray([-1, 1]), 3).tolist() == [False, True, False]
 
 
 @pytest.mark.parametrize(("diverged", "pair"), [
     ([False, False], [1, 0]), ([True, False], [1, 1]), ([False, True], [0, 0]), ([True, True], [1, 0]),
 ])  # fmt: skip
 def test_a_pair_of_which_one_lives_is_that_one_twice(diverged: list[bool], pair: list[int]) -> None:
-    assert living_pair(jnp.asarray([1, 0]), jnp.asarray(diverged)).tolist() == pair
+    assert valid_pair(jnp.asarray([1, 0]), jnp.asarray(diverged)).tolist() == pair

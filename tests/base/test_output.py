@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from adaqn import AdaDQN, Hyperparameters
-from adaqn.base.output import STEADY, SteadyOutput, fitting, say
+from adaqn.base.output import STDOUT, SteadyOutput, fitting, print_line
 from adaqn.cli import main
 
 TRAIN = [
@@ -98,8 +98,8 @@ def ascii_stdout() -> Iterator[io.BytesIO]:
 
 def test_an_ascii_terminal_gets_words_for_signs() -> None:
     with ascii_stdout() as written:
-        say("return 1.0 ± 0.5 … ψ")
-        assert STEADY.encoding == "ascii"
+        print_line("return 1.0 ± 0.5 … ψ")
+        assert STDOUT.encoding == "ascii"
     assert written.getvalue() == b"return 1.0 +/- 0.5 ... ?\n"
     assert fitting("1 ± 2", io.TextIOWrapper(io.BytesIO(), encoding="utf-8")) == "1 ± 2"
 
@@ -117,7 +117,7 @@ def test_no_standard_output_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdout", None)
     output = SteadyOutput()
     assert output.write("text") == 4 and not output.isatty()
-    say("text")
+    print_line("text")
 
 
 def test_a_new_stream_is_written_after_another_one_failed(monkeypatch: pytest.MonkeyPatch) -> None:

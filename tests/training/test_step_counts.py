@@ -19,7 +19,7 @@ import pytest
 
 from adaqn import AdaDQN, AdaSAC, Hyperparameters, grid
 from adaqn.agents.dqn import DQNAgent
-from adaqn.agents.execution.packed import LeanTransition
+from adaqn.agents.execution.packed import PackedStep
 from adaqn.agents.execution.value import FusedPrograms
 from adaqn.members.evolution import Descendant
 from adaqn.training.trainer import Trainer
@@ -97,7 +97,7 @@ def test_kernels_of_the_fused_program(members: list[tuple[int, ...]], most: int)
     agent, state = model.trainer.agent, model.trainer.state
     assert isinstance(agent, DQNAgent) and agent.row_layout is not None
     programs = agent.programs(state)
-    assert isinstance(programs, FusedPrograms) and isinstance(programs.update_and_act, LeanTransition)
+    assert isinstance(programs, FusedPrograms) and isinstance(programs.update_and_act, PackedStep)
     given = (
         np.zeros((8, agent.row_layout.width), np.int32),
         np.zeros((1, 4), np.float32),

@@ -14,7 +14,7 @@ from jax import Array
 
 from adaqn.agents.base import LearningState
 from adaqn.agents.generations import Inheritance, next_members
-from adaqn.agents.record import MemberRecord, among, either, living_pair
+from adaqn.agents.record import MemberRecord, is_in, tree_where, valid_pair
 from adaqn.agents.settings import PairSettings
 from adaqn.agents.targets import bellman_target, critic_inputs, evaluated_together
 from adaqn.members.selection import TargetRule, behaviour_rule, target_rule
@@ -94,7 +94,7 @@ class UpdateCounts(NamedTuple):
         )
 
 
-class Stretch(NamedTuple):
+class IntervalStatistics(NamedTuple):
     """Statistics of the K members over the updates since the last report. [K] each"""
 
     losses: Array
@@ -103,17 +103,17 @@ class Stretch(NamedTuple):
     selected: Array  # fraction of critic updates after which the member was in the target pair
 
 
-def end_stretch(record: MemberRecord, counts: UpdateCounts, finite: Array) -> tuple[MemberRecord, Stretch]:
+def end_interval(record: MemberRecord, counts: UpdateCounts, finite: Array) -> tuple[MemberRecord, IntervalStatistics]:
     """Return the statistics since the last report, and reset their counters. finite: [K]"""
     before = record.mark_diverged(~finite)
     critic_updates, actor_updates = jnp.maximum(counts.made, 1)
-    stretch = Stretch(
+    stretch = IntervalStatistics(
         losses=jnp.where(before.diverged, jnp.inf, before.loss),
         acted=before.acted / actor_updates,
         newly_diverged=before.diverged & ~before.reported,
         selected=before.chosen / critic_updates,
     )
-    return before.renewed(), stretch
+    return before.reset_counters(), stretch
 
 
 def without_diverged(ensemble: Ensemble, parameters: EnsembleParameters, diverged: Array) -> EnsembleParameters:
@@ -209,7 +209,7 @@ def update_critics(
     ensemble = program.ensemble
     trained, losses = critic_step(ensemble, state.ensemble, batch, value, state.discount, state.gamma, sound)
     followed = family.follow(program, state.target, ensemble.parameters(trained))
-    learned = state._replace(ensemble=trained, target=either(sound, followed, state.target))
+    learned = state._replace(ensemble=trained, target=tree_where(sound, followed, state.target))
     return settle_critics(program, learned, losses, unusable, sound, draws.selection)
 
 
@@ -270,7 +270,7 @@ def settle_critics(
 ) -> State:
     """Record the losses [K] of an update of the critics, or what made it unsound, and choose the pair."""
     record = state.record
-    record = either(sound, record.follow(losses, program.settings.tau), record.mark_diverged(unusable))
+    record = tree_where(sound, record.follow(losses, program.settings.tau), record.mark_diverged(unusable))
     return choose_pair(program, state._replace(record=record), uniforms, sound)
 
 
@@ -288,19 +288,19 @@ def behaviour_pair(
     record = state.record
     draw = behaviour_rule(program.settings.behaviour or "epsilon")
     drawn = draw(jnp.asarray(uniforms), jnp.asarray(epsilon), record.loss, record.alive, state.selected.leading(2))
-    return living_pair(drawn, record.diverged)
+    return valid_pair(drawn, record.diverged)
 
 
 def count_actor_update(state: State, members: Array, learned: Array) -> State:
     """Count an update of the actor against these members; `learned`: whether it changed the actor."""
     record = state.record
-    acted = record.acted + among(members, record.acted.shape[0])
+    acted = record.acted + is_in(members, record.acted.shape[0])
     return state._replace(record=record._replace(acted=acted), counts=state.counts.actor(learned))
 
 
-def report_stretch(program: Program[SettingsT], state: State) -> tuple[State, Stretch]:
+def report_interval(program: Program[SettingsT], state: State) -> tuple[State, IntervalStatistics]:
     """Return the statistics of the updates since the last report, and reset their counters."""
     finite = program.ensemble.finite(program.ensemble.parameters(state.ensemble))
-    record, stretch = end_stretch(state.record, state.counts, finite)
+    record, stretch = end_interval(state.record, state.counts, finite)
     selected = record.without_dead_partner(state.selected, 2)
     return state._replace(selected=selected, record=record, counts=UpdateCounts.none()), stretch

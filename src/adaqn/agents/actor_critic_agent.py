@@ -13,7 +13,7 @@ import numpy as np
 from jax import Array
 
 from adaqn.agents.actor_critic import ActorCriticState, Functions, Program, inherited_critics
-from adaqn.agents.base import AgentState, EnsembleAgent, beats, behaviour_epsilon
+from adaqn.agents.base import AgentState, EnsembleAgent, behaviour_epsilon, due_steps
 from adaqn.agents.execution.actor_critic import ActorCriticPrograms, compiled_programs
 from adaqn.agents.generations import Inheritance, evolution_of
 from adaqn.agents.population import Population
@@ -111,12 +111,12 @@ class ActorCriticAgent(EnsembleAgent[Learning, ActorCriticPrograms]):
         del ended
         s = self.settings
         due: list[Operation] = []
-        for beat in beats(clock, s.learning_starts, s.train_freq, s.selection_interval):
-            if beat.update:
-                due += self.updates(beat.step // s.train_freq)
-            if beat.target:
+        for due_step in due_steps(clock, s.learning_starts, s.train_freq, s.selection_interval):
+            if due_step.update:
+                due += self.updates(due_step.step // s.train_freq)
+            if due_step.target:
                 due.append(Operation.TARGET_UPDATE)
-            if self.evolution is not None and self.evolution.due(beat.step, state.members):
+            if self.evolution is not None and self.evolution.due(due_step.step, state.members):
                 due.append(Operation.GENERATION)
         return tuple(due)
 
@@ -198,7 +198,7 @@ class ActorCriticAgent(EnsembleAgent[Learning, ActorCriticPrograms]):
         """Report how often each member was in the pairs, or the failure if learning is stuck."""
         if (failure := self._stuck(state)) is not None:
             return state, (failure,)
-        learning, stretch = self.programs(state).report_stretch(state.learning)
+        learning, stretch = self.programs(state).report_interval(state.learning)
         state = state._replace(learning=learning)
         return state, (self.target_update(state, clock, *stretch),)
 

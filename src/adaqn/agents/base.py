@@ -36,7 +36,7 @@ def linear(initial: float, final: float, duration: int, step: int) -> float:
     return initial + (final - initial) * (step / duration)
 
 
-class Beat(NamedTuple):
+class DueStep(NamedTuple):
     """A step at which something may be due."""
 
     step: int
@@ -44,14 +44,14 @@ class Beat(NamedTuple):
     target: bool  # the target is chosen, or the choices since the last report are reported
 
 
-def beats(clock: Clock, learning_starts: int, train_freq: int, target_interval: int) -> Iterator[Beat]:
+def due_steps(clock: Clock, learning_starts: int, train_freq: int, target_interval: int) -> Iterator[DueStep]:
     """What is due at each of the steps (settled, step]; with several environments these can be many."""
     first = clock.replay_start + learning_starts
     for step in range(max(clock.settled, first) + 1, clock.step + 1):
         since_update = step % train_freq
         # Without an update since the last target update, there are no losses to compare.
         updated = step - since_update > max(first, step - target_interval)
-        yield Beat(step, since_update == 0, step % target_interval == 0 and updated)
+        yield DueStep(step, since_update == 0, step % target_interval == 0 and updated)
 
 
 _FLOAT = 4

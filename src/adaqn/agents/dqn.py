@@ -15,13 +15,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from adaqn.agents.base import AgentState, beats, behaviour_epsilon, linear
+from adaqn.agents.base import AgentState, behaviour_epsilon, due_steps, linear
 from adaqn.agents.execution.divided_value import divided_programs
 from adaqn.agents.execution.value import DQNPrograms, FusedPrograms, StagedPrograms, fused_programs
 from adaqn.agents.generations import evolution_of
 from adaqn.agents.population import Population
 from adaqn.agents.protocol import Clock, Event, Failure, Operation, Report
-from adaqn.agents.record import MemberRecord, among, either
+from adaqn.agents.record import MemberRecord, is_in, tree_where
 from adaqn.agents.settings import DQNSettings
 from adaqn.agents.targets import weighted_mean
 from adaqn.agents.value import DQNRules, QFunctions, TargetChoice, ValueAgent, ValueState, gradients, learn, next_value
@@ -60,7 +60,7 @@ def mix(values: Array, usable: Array, selected: Selection, size: int) -> tuple[A
     For a mixture, `values` has a row for each of the K members in order; otherwise one for the target member.
     """
     if values.shape[0] == 1:
-        return values[0], among(jnp.where(usable, -1, selected.members[:1]), size)
+        return values[0], is_in(jnp.where(usable, -1, selected.members[:1]), size)
     weighs = jnp.zeros(size, bool).at[selected.members].set(selected.weights > 0.0)
     return weighted_mean(values, selected), ~usable & weighs
 
@@ -75,7 +75,7 @@ def update(
     value, unusable = functions.target_value(ensemble, rules, state, batch.next_observation)
     sound = ~unusable.any()
     trained, losses = functions.learn(ensemble, state.ensemble, batch, value, state.discount, state.gamma, sound)
-    record = either(sound, state.record.add(losses), state.record.mark_diverged(unusable))
+    record = tree_where(sound, state.record.add(losses), state.record.mark_diverged(unusable))
     return state._replace(ensemble=trained, record=record)
 
 
@@ -135,7 +135,7 @@ def select_target(
     rule = target_rule(rules.selection, rules.temperature)
     chosen, selected = before.select(rule, uniforms, candidates, 1)
     facts = TargetChoice(chosen.compared_loss, record.acted, before.diverged & ~record.reported)
-    return chosen.renewed()._replace(loss=jnp.zeros_like(record.loss)), selected, facts
+    return chosen.reset_counters()._replace(loss=jnp.zeros_like(record.loss)), selected, facts
 
 
 def update_target(
@@ -223,11 +223,11 @@ class DQNAgent(ValueAgent[DQNPrograms]):
             # Nothing but updates can be due, as after nearly every step: no need to go through the steps one by one.
             return (Operation.UPDATE,) * ((clock.step // s.train_freq - begun // s.train_freq) * s.gradient_steps)
         due: list[Operation] = []
-        for beat in beats(clock, s.learning_starts, s.train_freq, s.target_update_interval):
-            if beat.update:
+        for due_step in due_steps(clock, s.learning_starts, s.train_freq, s.target_update_interval):
+            if due_step.update:
                 due += [Operation.UPDATE] * s.gradient_steps
-            if beat.target:
-                replaced = self.evolution is not None and self.evolution.due(beat.step, state.members)
+            if due_step.target:
+                replaced = self.evolution is not None and self.evolution.due(due_step.step, state.members)
                 due.append(Operation.GENERATION if replaced else Operation.TARGET_UPDATE)
         return tuple(due)
 

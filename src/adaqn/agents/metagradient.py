@@ -14,7 +14,7 @@ import numpy as np
 import optax
 from jax import Array
 
-from adaqn.agents.base import AgentState, EnsembleAgent, beats, linear
+from adaqn.agents.base import AgentState, EnsembleAgent, due_steps, linear
 from adaqn.agents.generations import Inheritance
 from adaqn.agents.population import Population
 from adaqn.agents.protocol import Clock, Event, Failure, Operation, PolicyWeights, Report
@@ -30,7 +30,7 @@ from adaqn.members.selection.draws import initial_selection
 from adaqn.networks.ensemble import EnsembleParameters, EnsembleState, GroupState, fresh_members, optimizer_step
 from adaqn.networks.losses import LOSS_FUNCTIONS, l2
 from adaqn.networks.network import Network, Shape
-from adaqn.networks.xla.compilation import small_program, transition
+from adaqn.networks.xla.compilation import jit_step, small_program
 from adaqn.replay.memory import Need
 from adaqn.replay.protocol import Batch
 
@@ -228,7 +228,7 @@ def update_target(state: MetaState) -> tuple[MetaState, TargetFacts]:
         target=tuple(jnp.copy(group.parameters) for group in state.ensemble),
         snapshot=jnp.copy(parameters),
         selected=selected,
-        record=record.renewed()._replace(loss=jnp.zeros_like(record.loss)),
+        record=record.reset_counters()._replace(loss=jnp.zeros_like(record.loss)),
     )
     return renewed, facts
 
@@ -286,10 +286,10 @@ def programs_of(network: ConditionedNetwork, double: bool) -> Programs:
         return act(network, state, observations, uniforms, epsilon)
 
     return Programs(
-        act=transition(partial(act, network)),
-        update=transition(partial(update, network, double)),
-        update_and_act=transition(update_and_act),
-        update_target=transition(update_target),
+        act=jit_step(partial(act, network)),
+        update=jit_step(partial(update, network, double)),
+        update_and_act=jit_step(update_and_act),
+        update_target=jit_step(update_target),
         greedy=small_program(partial(greedy, network)),
     )
 
@@ -382,10 +382,10 @@ class MetaGradientAgent(EnsembleAgent[MetaState, Programs]):
         del state, ended
         s = self.settings
         due: list[Operation] = []
-        for beat in beats(clock, s.learning_starts, s.train_freq, s.target_update_interval):
-            if beat.update:
+        for due_step in due_steps(clock, s.learning_starts, s.train_freq, s.target_update_interval):
+            if due_step.update:
                 due += [Operation.UPDATE] * s.gradient_steps
-            if beat.target:
+            if due_step.target:
                 due.append(Operation.TARGET_UPDATE)
         return tuple(due)
 

@@ -10,20 +10,15 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
 from adaqn.base.checks import count
 from adaqn.base.errors import UserError
 from adaqn.base.files import Json
-from adaqn.envs.environments import FinishedEpisode
 from adaqn.members.evolution import Descendant
 from adaqn.members.hyperparameters import Hyperparameters
-from adaqn.networks.network import Network
-from adaqn.replay.memory import Need
-from adaqn.replay.protocol import Batch
-from adaqn.replay.rows import RowLayout
 
 
 class TargetUpdate(NamedTuple):
@@ -112,6 +107,13 @@ class Failure(NamedTuple):
 
 Event = TargetUpdate | Generation | MemberEvaluation | PolicyEvaluation | TrialEnd | TrialStart | Failure
 
+
+if TYPE_CHECKING:  # tools that only read events do not wait for JAX
+    from adaqn.envs.environments import FinishedEpisode
+    from adaqn.networks.network import Network
+    from adaqn.replay.memory import Need
+    from adaqn.replay.protocol import Batch
+    from adaqn.replay.rows import RowLayout
 
 State = TypeVar("State")
 Arrays = dict[str, np.ndarray]

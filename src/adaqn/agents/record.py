@@ -70,7 +70,7 @@ class MemberRecord(NamedTuple):
         """
         losses = jnp.where(self.diverged, jnp.inf, self.loss)
         selected = self.without_dead_partner(rule.select(uniforms, losses, self.alive & candidates, size), size)
-        now = among(selected.members[:size], losses.shape[0]).astype(jnp.int32)
+        now = is_in(selected.members[:size], losses.shape[0]).astype(jnp.int32)
         counted = self._replace(
             compared_loss=losses,
             chosen=self.chosen + now,
@@ -83,10 +83,10 @@ class MemberRecord(NamedTuple):
         """The selection, where a diverged member of the leading pair is replaced by the other one."""
         if size != 2:
             return selected
-        pair = living_pair(selected.members[:2], self.diverged)
+        pair = valid_pair(selected.members[:2], self.diverged)
         return selected._replace(members=jnp.concatenate([pair, selected.members[2:]]))
 
-    def renewed(self) -> Self:
+    def reset_counters(self) -> Self:
         """Reset the counters that are kept since the last report."""
         return self._replace(
             reported=self.diverged, acted=jnp.zeros_like(self.acted), chosen=jnp.zeros_like(self.chosen)
@@ -111,17 +111,17 @@ class MemberRecord(NamedTuple):
         )
 
 
-def either(condition: Array, first: Tree, second: Tree) -> Tree:
+def tree_where(condition: Array, first: Tree, second: Tree) -> Tree:
     """The first tree where the condition [] holds, else the second; leaves that both share stay as they are."""
     return jax.tree.map(lambda one, other: one if one is other else jnp.where(condition, one, other), first, second)
 
 
-def living_pair(pair: Array, diverged: Array) -> Array:
+def valid_pair(pair: Array, diverged: Array) -> Array:
     """The pair [2], or the same member twice if the other has diverged. [2]"""
     dead = diverged[pair]
     return jnp.where(dead.any() & ~dead.all(), jnp.where(dead[0], pair[1], pair[0]), pair)
 
 
-def among(members: Array, size: int) -> Array:
+def is_in(members: Array, size: int) -> Array:
     """Which of K members are in this array of indices, in which -1 stands for none. [K]"""
     return (members[:, None] == jnp.arange(size)[None, :]).any(axis=0)

@@ -21,7 +21,7 @@ from adaqn.agents.actor_critic import (
 from adaqn.agents.actor_critic_agent import ActorCriticAgent
 from adaqn.agents.base import AgentState
 from adaqn.agents.protocol import Clock, PolicyWeights, Report
-from adaqn.agents.record import MemberRecord, among, either
+from adaqn.agents.record import MemberRecord, is_in, tree_where
 from adaqn.agents.settings import AUTO, SACSettings
 from adaqn.agents.targets import critic_inputs, critic_target, pair_values, polyak
 from adaqn.members.hyperparameters import Hyperparameters
@@ -142,10 +142,10 @@ def step_actor(
     )
     # A critic that has just diverged must not ruin the actor. Its values may still be finite, but optimizers square
     # the gradient and never recover from an infinite average.
-    diverged = among(jnp.where(found.unsound, pair, -1), program.ensemble.size)
+    diverged = is_in(jnp.where(found.unsound, pair, -1), program.ensemble.size)
     unmoved = state._replace(record=state.record.mark_diverged(diverged))
     sound = ~found.unsound.any() & jnp.isfinite(l2(found.gradient)).all() & jnp.isfinite(moved.actor.parameters).all()
-    return count_actor_update(either(sound, moved, unmoved), pair, sound)
+    return count_actor_update(tree_where(sound, moved, unmoved), pair, sound)
 
 
 def entropy_coefficient(state: SACState) -> Array:

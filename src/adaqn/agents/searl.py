@@ -25,7 +25,7 @@ from adaqn.agents.protocol import (
     PolicyWeights,
     Report,
 )
-from adaqn.agents.record import MemberRecord, among
+from adaqn.agents.record import MemberRecord, is_in
 from adaqn.agents.settings import SEARLSettings
 from adaqn.agents.value import (
     MemberPrograms,
@@ -275,14 +275,14 @@ class SEARLAgent:
         record = population.learning.record.mark_diverged(jnp.asarray(diverged))
         losses = jnp.where(record.diverged, jnp.inf, record.loss)
         elite = Selection(jnp.asarray([fitness.argmin()], jnp.int32), jnp.ones(1))
-        now = among(elite.members, len(children)).astype(jnp.int32)
+        now = is_in(elite.members, len(children)).astype(jnp.int32)
         newly_diverged = record.diverged & ~record.reported
         record = record._replace(
             loss=jnp.zeros_like(losses),
             compared_loss=losses,
             selections=record.selections + now,
             choices=record.choices + 1,
-        ).renewed()
+        ).reset_counters()
         learning = population.learning._replace(
             target=snapshot(tuple(group.parameters for group in population.learning.ensemble)),
             selected=elite,

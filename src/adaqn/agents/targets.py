@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from adaqn.agents.record import among
+from adaqn.agents.record import is_in
 from adaqn.members.selection import Selection
 from adaqn.networks.ensemble import Ensemble, EnsembleParameters
 from adaqn.networks.losses import l2
@@ -76,4 +76,4 @@ def weighted_mean(values: Array, selected: Selection) -> Array:
 def _unusable(values: Array, members: Array, size: int) -> Array:
     """Which of K members have values [S, B] so large that the L2 error overflows. [K]"""
     unsound = ~jnp.isfinite(l2(values)).all(axis=1)
-    return among(jnp.where(unsound, members, -1), size)
+    return is_in(jnp.where(unsound, members, -1), size)

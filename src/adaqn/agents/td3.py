@@ -25,7 +25,7 @@ from adaqn.agents.actor_critic import (
 from adaqn.agents.actor_critic_agent import ActorCriticAgent
 from adaqn.agents.base import AgentState
 from adaqn.agents.protocol import Operation, PolicyWeights
-from adaqn.agents.record import MemberRecord, among, either
+from adaqn.agents.record import MemberRecord, is_in, tree_where
 from adaqn.agents.settings import TD3Settings
 from adaqn.agents.targets import critic_inputs, critic_target, polyak
 from adaqn.members.hyperparameters import Hyperparameters
@@ -158,10 +158,10 @@ def step_actor(
     # the gradient and never recover from an infinite average.
     critic = pair[:1]
     unmoved = state._replace(
-        record=state.record.mark_diverged(among(jnp.where(found.unsound, critic, -1), ensemble.size)),
+        record=state.record.mark_diverged(is_in(jnp.where(found.unsound, critic, -1), ensemble.size)),
     )
     sound = ~found.unsound & jnp.isfinite(l2(found.gradient)).all() & jnp.isfinite(stepped.parameters).all()
-    return count_actor_update(either(sound, moved, unmoved), critic, sound)
+    return count_actor_update(tree_where(sound, moved, unmoved), critic, sound)
 
 
 FUNCTIONS = Functions(start, next_value, follow, actor_gradient, step_actor, act, mode)

@@ -25,7 +25,7 @@ from adaqn.members.selection import Selection, target_rule
 from adaqn.members.selection.draws import initial_selection
 from adaqn.networks.ensemble import Ensemble, EnsembleParameters, EnsembleState, GroupState, own_array
 from adaqn.networks.losses import l2
-from adaqn.networks.xla.compilation import small_program, transition
+from adaqn.networks.xla.compilation import jit_step, small_program
 from adaqn.networks.xla.lanes import shared_lanes, spread
 from adaqn.replay.protocol import Batch
 from adaqn.replay.rows import WORD, RowLayout
@@ -147,9 +147,11 @@ class ValuesProgram(Protocol):
 
 
 class LearnProgram(Protocol):
-    """`learn` for one member, given a `lesson` and its discount [1]; returns the member and its loss [1]."""
+    """`learn` for one member, given a `packed_batch` and its discount [1]; returns the member and its loss [1]."""
 
-    def __call__(self, member: GroupState, lesson: Lesson, discount: np.ndarray) -> tuple[GroupState, Array]: ...
+    def __call__(
+        self, member: GroupState, packed_batch: PackedBatch, discount: np.ndarray
+    ) -> tuple[GroupState, Array]: ...
 
     def _cache_size(self) -> int:
         """Number of compiled programs."""
@@ -157,16 +159,16 @@ class LearnProgram(Protocol):
 
 
 Experience = Batch[np.ndarray] | np.ndarray  # a batch, or its rows [B, W] where observations are vectors
-Lesson = np.ndarray | tuple[Batch[np.ndarray], np.ndarray, np.ndarray]
+PackedBatch = np.ndarray | tuple[Batch[np.ndarray], np.ndarray, np.ndarray]
 
 
-def lesson(experience: Experience, value: np.ndarray, gamma: np.ndarray) -> Lesson:
+def packed_batch(experience: Experience, value: np.ndarray, gamma: np.ndarray) -> PackedBatch:
     """A batch, the value [B] of the next state, and γ̄ []; with rows as one vector, which is cheaper to pass."""
     return (experience, value, gamma) if isinstance(experience, Batch) else pack([experience, value, gamma])[0]
 
 
-def _read_lesson(given: Any, layout: RowLayout | None) -> tuple[Batch[Array], Array, Array]:
-    """The inverse of `lesson`, inside a compiled function."""
+def _unpacked_batch(given: Any, layout: RowLayout | None) -> tuple[Batch[Array], Array, Array]:
+    """The inverse of `packed_batch`, inside a compiled function."""
     if layout is None:
         return given
     size = (given.shape[0] - 1) // (layout.width + 1)
@@ -188,11 +190,11 @@ def member_programs(
         return alone.value((parameters,), jnp.zeros((), jnp.int32), observations)
 
     def learn_alone(member: GroupState, given: Any, discount: Array) -> tuple[GroupState, Array]:
-        batch, value, gamma = _read_lesson(given, layout)
+        batch, value, gamma = _unpacked_batch(given, layout)
         (trained,), losses = learn(alone, (member,), batch, value, discount, gamma)
         return trained, losses
 
-    compiled: Any = small_program(values), transition(learn_alone)
+    compiled: Any = small_program(values), jit_step(learn_alone)
     return MemberPrograms(*compiled)
 
 
@@ -228,7 +230,7 @@ def learn_one_by_one(
         for k in members:
             own = value_of(k)
             if given is None or own is not value:  # a target that all share is packed once
-                value, given = own, lesson(experience, own, gamma)
+                value, given = own, packed_batch(experience, own, gamma)
             learned.append((k, *programs[k].learn(state.ensemble[k], given, discount[k : k + 1])))
         return learned
 

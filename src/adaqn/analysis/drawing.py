@@ -17,7 +17,7 @@ from adaqn.analysis.study import read_results
 from adaqn.analysis.style import RC, drawn_here, metadata
 from adaqn.analysis.summary import StudySummary, summary_of, summary_table, write_summary
 from adaqn.base.files import make_parent, replacing, require_ours
-from adaqn.base.output import STEADY, say
+from adaqn.base.output import STDOUT, print_line
 
 KINDS = ("png", "pdf")
 
@@ -83,17 +83,17 @@ LEFT_OUT = 6  # reasons that are written out
 def draw_figures(study: Path, output: Path | None, epoch: int | None, force: bool) -> int:
     """`adaqn figures`."""
     done = draw_study(study, output, epoch, force)
-    console = Console(file=STEADY)
+    console = Console(file=STDOUT)
     console.print(summary_table(done.summary, console.width))
     if done.summary.chosen_on_reported_seeds:
-        say("grid and random search chose on the seeds that they are reported on: the study has no tuning seeds")
+        print_line("grid and random search chose on the seeds that they are reported on: the study has no tuning seeds")
     for reason in done.summary.left_out[:LEFT_OUT]:
-        say(f"left out: {reason}")
+        print_line(f"left out: {reason}")
     if len(done.summary.left_out) > LEFT_OUT:
-        say(f"left out: {len(done.summary.left_out) - LEFT_OUT} more, which summary.json names")
+        print_line(f"left out: {len(done.summary.left_out) - LEFT_OUT} more, which summary.json names")
     for name, files in done.drawn.items():
-        say(f"drawn: {name} ({files[0]}, .pdf)")
+        print_line(f"drawn: {name} ({files[0]}, .pdf)")
     for name, reason in done.not_drawn.items():
-        say(f"not drawn: {name}: {reason}")
-    say(f"table: {done.tables[0]}, .csv")
+        print_line(f"not drawn: {name}: {reason}")
+    print_line(f"table: {done.tables[0]}, .csv")
     return 0

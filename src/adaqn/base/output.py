@@ -63,19 +63,19 @@ class SteadyOutput:
             )
 
 
-STEADY: Any = SteadyOutput()  # typed Any so that it can be passed as a text file
+STDOUT: Any = SteadyOutput()  # typed Any so that it can be passed as a text file
 
 
-def say(text: str) -> None:
+def print_line(text: str) -> None:
     """Print a line about a run, if standard output can be written."""
     # A live progress line replaces sys.stdout with a proxy that prints such lines above it.
     if hasattr(sys.stdout, "rich_proxied_file"):
         print(text)
     else:
-        STEADY.write(text + "\n")
+        STDOUT.write(text + "\n")
 
 
-def complain(text: str) -> None:
+def print_error(text: str) -> None:
     """Print a line to standard error, if it can be written."""
     try:
         if sys.stderr is not None:

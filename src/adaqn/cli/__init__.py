@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
 from adaqn.base.errors import UserError, nearest
-from adaqn.base.output import complain, occupy_closed_streams, say, settle_output
+from adaqn.base.output import occupy_closed_streams, print_error, print_line, settle_output
 from adaqn.cli import flags
 from adaqn.cli.flags import Flag, Group
 from adaqn.networks.xla.threads import use_one_thread
@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # Training succeeds even if its output is lost, but the output of other commands is their result.
     if lost is None or status != 0 or arguments[:1] in (["train"], ["resume"], ["study"], ["work"]):
         return status
-    complain(f"adaqn: standard output: {lost.strerror or lost}")
+    print_error(f"adaqn: standard output: {lost.strerror or lost}")
     return 128 + signal.SIGPIPE if isinstance(lost, BrokenPipeError) else 1
 
 
@@ -55,17 +55,17 @@ def _guarded(arguments: list[str]) -> int:
             warnings.showwarning = _show_warning
             return _dispatch(arguments)
     except UserError as error:
-        complain(f"adaqn: {error}")
+        print_error(f"adaqn: {error}")
         return 1
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
     except BrokenPipeError:
         return 128 + signal.SIGPIPE  # the reader of our output has gone, so no message is printed
     except OSError as error:
-        complain(f"adaqn: the system refused to write or read: {error}")
+        print_error(f"adaqn: the system refused to write or read: {error}")
         return 1
     except MemoryError as error:
-        complain(f"adaqn: there is not enough memory{f': {error}' if str(error) else ''}")
+        print_error(f"adaqn: there is not enough memory{f': {error}' if str(error) else ''}")
         return 1
 
 
@@ -126,7 +126,7 @@ def _train(given: argparse.Namespace) -> int:
     config = entries.pop("config", None)
     values = commands.with_flags(base, entries)
     if not quiet and (note := commands.left_out(config, values)) is not None:
-        say(note)
+        print_line(note)
     return commands.train(values, config or "the command line", run_dir=run_dir, force=force, quiet=quiet)
 
 
@@ -404,7 +404,7 @@ _READERS: dict[Any, Any] = {bool: _boolean, int: _whole_number, float: _any_numb
 
 
 def _show_warning(message: object, *_: object, **__: object) -> None:
-    complain(f"adaqn: warning: {message}")
+    print_error(f"adaqn: warning: {message}")
 
 
 @contextlib.contextmanager

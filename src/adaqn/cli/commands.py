@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from adaqn.agents.registry import algorithm
 from adaqn.base.errors import UserError
 from adaqn.base.files import require_free, yaml_value
-from adaqn.base.output import fitting, say
+from adaqn.base.output import fitting, print_line
 from adaqn.cli.flags import RUN_ENTRIES
 from adaqn.members.hyperparameters import convolutions_from_text, grid, layers_from_text, range_from_text
 from adaqn.runs.config import OBSERVATION_SETTINGS, RunConfig, as_mapping, read_config, with_algorithm
@@ -134,7 +134,7 @@ def resume(
     _, extends = RunSession.with_end(run_dir, config, steps, stretch_schedules)
     if RunDirectory.open(run_dir).finished and not extends:
         RunLock(run_dir).require_free()
-        say(f"{run_dir} is finished: nothing to resume (see its summary.json; --steps extends it)")
+        print_line(f"{run_dir} is finished: nothing to resume (see its summary.json; --steps extends it)")
         return 0
 
     def go_on() -> None:
@@ -164,7 +164,7 @@ def _interruptible(train: Callable[[], None], run_dir: Path | None) -> int:
         if interrupted.finished:
             return 0
         way_on = "" if run_dir is None else f"; continue with: adaqn resume {shlex.quote(str(run_dir))}"
-        say(f"{interrupted}{way_on}")
+        print_line(f"{interrupted}{way_on}")
         return 128 + interrupted.signal
     return 0
 
@@ -281,7 +281,7 @@ def _folder(source: Path) -> Path:
 def _agent(source: Path, best: bool, environment: EnvironmentOverride, trust_env: bool) -> Model:
     """The last or best agent of a run, or a saved agent."""
     from adaqn.api import Model
-    from adaqn.model.access import zip_path
+    from adaqn.model.loading import zip_path
 
     file = source
     if best:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from adaqn.base.checks import count
 from adaqn.base.errors import UserError
-from adaqn.base.output import fitting, say
+from adaqn.base.output import fitting, print_line
 from adaqn.networks.xla.threads import available_cores
 from adaqn.runs.display.progress import standard_console
 from adaqn.studies.cost import cost_table, costs, measurements
@@ -81,7 +81,7 @@ def run_study(request: Request) -> int:
         except StudyInterrupted as interrupted:
             stopped = interrupted
     if stopped is not None:
-        say(f"interrupted by {stopped}: the same command goes on where it stopped")
+        print_line(f"interrupted by {stopped}: the same command goes on where it stopped")
         return 128 + stopped.signal
     _conclude(directory, keys, failures)
     return 1 if failures else 0
@@ -113,11 +113,11 @@ def presets() -> dict[str, str]:
 def _conclude(directory: StudyDirectory, keys: Sequence[RunKey], failures: Sequence[Failure]) -> None:
     for failure in failures:
         tries = "1 attempt" if failure.attempts == 1 else f"{failure.attempts} attempts"
-        say(fitting(f"failed: {failure.key} after {tries}: {failure.reason}"))
-        say(f"    its log: {failure.log}")
+        print_line(fitting(f"failed: {failure.key} after {tries}: {failure.reason}"))
+        print_line(f"    its log: {failure.log}")
     done = len(keys) - len(failures)
     where = shlex.quote(str(directory.path))
-    say(
+    print_line(
         f"{done} of {len(keys)} runs are finished in {where}"
         + ("; the same command tries the others again" if failures else "")
     )

@@ -18,7 +18,7 @@ from adaqn.agents.protocol import Event, PolicyEvaluation
 from adaqn.base.checks import count, number
 from adaqn.base.errors import UserError
 from adaqn.base.files import writing
-from adaqn.base.output import say
+from adaqn.base.output import print_line
 from adaqn.base.snapshot import require_replaceable
 from adaqn.envs.making import close
 from adaqn.envs.spaces import environment_actions
@@ -141,7 +141,7 @@ class BaseCallback(Observer["Trainer"]):
         if self._on_step() is False:
             reason = self._stop_reason()
             if self.verbose >= 1:
-                say(f"step {self.num_timesteps:,}: {reason}")
+                print_line(f"step {self.num_timesteps:,}: {reason}")
             trainer.stop(reason)
 
     def on_episode(self, trainer: Trainer, episode: Episode) -> None:
@@ -357,7 +357,7 @@ class EvalCallback(BaseCallback):
             self._log.append(self.num_timesteps, report.generation, report.target, result)
         self.trainer.tell(PolicyEvaluation(self.num_timesteps, result.returns, result.lengths))
         if self.verbose >= 1:
-            say(
+            print_line(
                 f"step {self.num_timesteps:,}: return {result.mean:.2f} ± {result.std:.2f} "
                 f"in {len(result.returns)} evaluation episodes of {np.mean(result.lengths):.1f} steps"
             )
@@ -427,7 +427,7 @@ class CheckpointCallback(BaseCallback):
             path = self.save_path / f"{self.name_prefix}_{self.num_timesteps}_steps.zip"
             self.model.save(path)
             if self.verbose >= 1:
-                say(f"step {self.num_timesteps:,}: saved {path}")
+                print_line(f"step {self.num_timesteps:,}: saved {path}")
         return True
 
 

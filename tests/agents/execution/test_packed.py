@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from jax import Array
 
-from adaqn.agents.execution.packed import LeanTransition, repeated
+from adaqn.agents.execution.packed import PackedStep, repeated
 
 
 class Walk(NamedTuple):
@@ -38,28 +38,28 @@ PUSH = Push(np.array([1.0, 10.0], np.float32), np.array(4, np.int32), np.array([
 
 
 def test_arguments_of_all_kinds_arrive_as_they_were_given() -> None:
-    lean = LeanTransition(walked)
+    packed = PackedStep(walked)
     before = start()
-    after, result = lean(before, PUSH, np.float32(2.0))
+    after, result = packed(before, PUSH, np.float32(2.0))
     assert after.position.tolist() == [1.0 + 2.0 + 2.0, 2.0 - 4.0 + 20.0]
     assert (int(after.steps), float(result)) == (7, 258.0)
-    again, _ = lean(after, PUSH, np.float32(-1.0))
+    again, _ = packed(after, PUSH, np.float32(-1.0))
     assert again.position.tolist() == [5.0 + 2.0 - 1.0, 18.0 - 4.0 - 10.0]
-    assert lean._cache_size() == 1
+    assert packed._cache_size() == 1
 
 
 def test_a_leaf_that_does_not_change_is_not_touched_and_the_others_are_given_up() -> None:
     before = start()
-    after, _ = LeanTransition(walked)(before, PUSH, np.float32(0.0))
+    after, _ = PackedStep(walked)(before, PUSH, np.float32(0.0))
     assert after.speed is before.speed
     assert before.position.is_deleted() and before.steps.is_deleted()
 
 
 def test_other_shapes_have_another_program() -> None:
-    lean = LeanTransition(lambda state, rows: (state + rows.sum(), rows.shape[0]))
-    assert float(lean(jnp.zeros(()), np.ones((2, 3), np.float32))[0]) == 6.0
-    assert float(lean(jnp.zeros(()), np.ones((3, 3), np.float32))[0]) == 9.0
-    assert lean._cache_size() == 2
+    packed = PackedStep(lambda state, rows: (state + rows.sum(), rows.shape[0]))
+    assert float(packed(jnp.zeros(()), np.ones((2, 3), np.float32))[0]) == 6.0
+    assert float(packed(jnp.zeros(()), np.ones((3, 3), np.float32))[0]) == 9.0
+    assert packed._cache_size() == 2
 
 
 def learned(state: Walk, push: Array) -> Walk:
@@ -71,7 +71,7 @@ def learned(state: Walk, push: Array) -> Walk:
 @pytest.mark.parametrize("parts", ([8], [1] * 8, [3, 5], [5, 2, 1]))
 def test_rounds_in_a_loop_have_the_same_bits_however_they_are_divided(parts: list[int]) -> None:
     pushes = np.random.default_rng(0).standard_normal((8, 2)).astype(np.float32)
-    loop = LeanTransition(lambda state, pushes, count: (repeated(learned, state, pushes, count), None))
+    loop = PackedStep(lambda state, pushes, count: (repeated(learned, state, pushes, count), None))
     state, done = start(), 0
     for count in parts:
         room = np.full((8, 2), np.nan, np.float32)  # what is beyond the count is never read

@@ -17,7 +17,7 @@ from adaqn.members.hyperparameters import Convolution
 from adaqn.networks import convolution
 from adaqn.networks.ensemble import Ensemble
 from adaqn.networks.xla import compilation
-from adaqn.networks.xla.compilation import transition
+from adaqn.networks.xla.compilation import jit_step
 from adaqn.networks.xla.threads import Threads
 from adaqn.runs.checkpoint import platform_facts
 
@@ -44,13 +44,13 @@ def jitted(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 def test_a_gpu_gets_no_option_of_the_cpu(gpu: None, monkeypatch: pytest.MonkeyPatch) -> None:
     options = jitted(monkeypatch)
-    transition(lambda state, x: state + x)
+    jit_step(lambda state, x: state + x)
     assert options == [{"xla_gpu_deterministic_ops": True}]
 
 
 def test_a_cpu_gets_no_option_of_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     options = jitted(monkeypatch)
-    transition(lambda state, x: state + x)
+    jit_step(lambda state, x: state + x)
     assert [name for given in options for name in given if not name.startswith("xla_cpu_")] == []
 
 
@@ -76,7 +76,7 @@ def test_a_batch_is_transferred_in_one_call(gpu: None, monkeypatch: pytest.Monke
         return state + batch["image"].astype(jnp.float32).sum() + batch["reward"].sum() * epsilon
 
     batch = {"image": np.full((2, 3), 7, np.uint8), "reward": np.array([1.0, 2.0], np.float32)}
-    state = transition(update)(jnp.zeros(()), batch, np.float32(10.0))
+    state = jit_step(update)(jnp.zeros(()), batch, np.float32(10.0))
     assert float(state) == 42.0 + 30.0
     assert len(transferred) == 1 and transferred[0][0] is batch
     assert kinds == [np.uint8], "images are transferred as bytes"

@@ -47,7 +47,7 @@ def test_the_same_for_an_actor() -> None:
     assert sizes == {"UPDATE": 0, "ACTOR_UPDATE": 1}
     sizes = {operation.name: program._cache_size() for operation, program in programs.update_and_act.items()}
     assert sizes == {"UPDATE": 0, "ACTOR_UPDATE": 1}
-    assert programs.report_stretch._cache_size() == 1
+    assert programs.report_interval._cache_size() == 1
 
 
 @pytest.mark.thorough

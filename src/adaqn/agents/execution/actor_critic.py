@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 from jax import Array
 
-from adaqn.agents.actor_critic import Functions, Program, report_stretch, update_actor, update_critics
+from adaqn.agents.actor_critic import Functions, Program, report_interval, update_actor, update_critics
 from adaqn.agents.execution.divided_actor_critic import DividedUpdate
 from adaqn.agents.protocol import Operation
-from adaqn.networks.xla.compilation import small_program, transition
+from adaqn.networks.xla.compilation import jit_step, small_program
 from adaqn.replay.protocol import Batch
 
 
@@ -21,7 +21,7 @@ class ActorCriticPrograms(NamedTuple):
     mode: Any  # (state, observations) -> actions
     update: dict[Operation, Any]  # (state, batch, draws, ε_b) -> state
     update_and_act: dict[Operation, Any]  # (state, batch, draws, ε_b, observations, noise) -> (state, actions)
-    report_stretch: Any  # (state) -> (state, stretch)
+    report_interval: Any  # (state) -> (state, stretch)
 
 
 @lru_cache(maxsize=32)
@@ -33,7 +33,7 @@ def compiled_programs(family: Functions, program: Program[Any]) -> ActorCriticPr
         return update_actor(family, program, state, batch.observation, draws, epsilon) if actor else state
 
     def updating(actor: bool) -> Any:
-        return transition(lambda s, b, d, e: update(s, b, d, e, actor), concurrent=True)
+        return jit_step(lambda s, b, d, e: update(s, b, d, e, actor), concurrent=True)
 
     def updating_and_acting(actor: bool) -> Any:
         def both(
@@ -42,7 +42,7 @@ def compiled_programs(family: Functions, program: Program[Any]) -> ActorCriticPr
             state = update(state, batch, draws, epsilon, actor)
             return state, family.act(program, state, observations, noise)
 
-        return transition(both, concurrent=True)
+        return jit_step(both, concurrent=True)
 
     with_actor = {Operation.UPDATE: False, Operation.ACTOR_UPDATE: True}
     if program.ensemble.lanes > 1:
@@ -57,5 +57,5 @@ def compiled_programs(family: Functions, program: Program[Any]) -> ActorCriticPr
         mode=small_program(lambda s, o: family.mode(program, s, o)),
         update=updates,
         update_and_act=updates_and_act,
-        report_stretch=transition(lambda s: report_stretch(program, s)),
+        report_interval=jit_step(lambda s: report_interval(program, s)),
     )

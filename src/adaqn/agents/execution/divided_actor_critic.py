@@ -27,9 +27,9 @@ from adaqn.agents.actor_critic import (
     settle_critics,
 )
 from adaqn.agents.execution.shares import mean_of_shares, shares, without_optimizers
-from adaqn.agents.record import either
+from adaqn.agents.record import tree_where
 from adaqn.networks.ensemble import EnsembleParameters, EnsembleState, GroupState
-from adaqn.networks.xla.compilation import small_program, transition
+from adaqn.networks.xla.compilation import jit_step, small_program
 from adaqn.networks.xla.lanes import shared_lanes
 from adaqn.replay.protocol import Batch
 
@@ -60,10 +60,10 @@ class DividedUpdate:
         self._shares = shares(program.settings.sample_size, self._ensemble.lanes)
         self._used: set[Any] = set()  # programs that have been called, and so compiled
         self._next_value = small_program(partial(family.next_value, program))
-        self._learn = [transition(partial(self._learn_in, lane)) for lane in range(self._ensemble.used_lanes)]
+        self._learn = [jit_step(partial(self._learn_in, lane)) for lane in range(self._ensemble.used_lanes)]
         self._actor_gradient = small_program(self._actor_gradient_of_part)
-        self._step_actor = transition(self._with_actor_step)
-        self._settle = transition(self._without_actor_step)
+        self._step_actor = jit_step(self._with_actor_step)
+        self._settle = jit_step(self._without_actor_step)
 
     def __call__(
         self, actor: bool, state: Any, batch: Batch[np.ndarray], draws: Any, epsilon: np.ndarray, *acting: np.ndarray
@@ -140,7 +140,7 @@ class DividedUpdate:
         sound = is_sound(value)
         trained, losses = critic_step(ensemble, critics, batch, value, discount[np.array(members)], gamma, sound)
         followed = self._family.follow(self._program, target, ensemble.parameters(trained))
-        return _Learned(trained, either(sound, followed, target), losses)
+        return _Learned(trained, tree_where(sound, followed, target), losses)
 
     def _settled(self, state: Any, values: Sequence[tuple[Array, Array]], losses: Sequence[Array], draws: Any) -> Any:
         sound = is_sound(jnp.concatenate([of_part for of_part, _ in values]))

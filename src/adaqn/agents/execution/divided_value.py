@@ -20,10 +20,10 @@ from jax import Array
 
 from adaqn.agents.execution.shares import mean_of_shares, shares, without_optimizers
 from adaqn.agents.execution.value import fused_programs
-from adaqn.agents.record import MemberRecord, either
+from adaqn.agents.record import MemberRecord, tree_where
 from adaqn.agents.value import DQNRules, Experience, QFunctions, TargetChoice, ValueState
 from adaqn.networks.ensemble import Ensemble, EnsembleState, GroupState
-from adaqn.networks.xla.compilation import small_program, transition
+from adaqn.networks.xla.compilation import jit_step, small_program
 from adaqn.networks.xla.lanes import shared_lanes, spread
 from adaqn.replay.rows import RowLayout
 
@@ -56,9 +56,9 @@ class DividedPrograms:
         loads = [len(group) * network.size for group, network in zip(ensemble.groups, ensemble.networks, strict=True)]
         self._groups = [groups for groups in spread(loads, count) if groups]  # of each lane
         self._share = small_program(self._share_of_batch)
-        self._step = [transition(partial(self._step_groups, tuple(groups))) for groups in self._groups]
-        self._settle = transition(self._settle_record)
-        self._settle_and_act = transition(self._settle_record_and_act)
+        self._step = [jit_step(partial(self._step_groups, tuple(groups))) for groups in self._groups]
+        self._settle = jit_step(self._settle_record)
+        self._settle_and_act = jit_step(self._settle_record_and_act)
         self._whole = fused_programs(family, ensemble, rules, layout)  # for all that is not divided
 
     def act(
@@ -143,7 +143,7 @@ class DividedPrograms:
 
     def _settle_record(self, record: MemberRecord, counted: Sequence[tuple[Array, Array]]) -> MemberRecord:
         losses, unusable = mean_of_shares(counted)
-        return either(~unusable.any(), record.add(losses), record.mark_diverged(unusable))
+        return tree_where(~unusable.any(), record.add(losses), record.mark_diverged(unusable))
 
     def _settle_record_and_act(
         self,

@@ -16,7 +16,7 @@ import numpy as np
 from jax import Array
 from jax.extend import core
 
-from adaqn.networks.xla.compilation import transition
+from adaqn.networks.xla.compilation import jit_step
 from adaqn.replay.rows import WORD
 
 Kinds = tuple[tuple[tuple[int, ...], np.dtype], ...]  # shape and dtype of each array
@@ -30,7 +30,7 @@ class _Compiled(NamedTuple):
     program: Any  # (changing leaves, kept leaves, words, other arrays) -> (changed leaves, result)
 
 
-class LeanTransition:
+class PackedStep:
     """A function (state, *arguments) -> (state, result), compiled for each set of shapes of the arguments.
 
     Arguments are trees of NumPy arrays, and the state always has the same structure. The state that is passed in must
@@ -89,7 +89,7 @@ class LeanTransition:
             return [found[index] for index in changed], jax.tree.unflatten(result, found[size:])
 
         program.__name__ = getattr(self._function, "__name__", program.__name__)  # as profiles and logs show it
-        return _Compiled(changed, kept, transition(program))
+        return _Compiled(changed, kept, jit_step(program))
 
 
 def pack(arrays: Sequence[np.ndarray]) -> tuple[np.ndarray, list[np.ndarray]]:

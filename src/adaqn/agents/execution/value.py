@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from adaqn.agents.execution.packed import LeanTransition, repeated
+from adaqn.agents.execution.packed import PackedStep, repeated
 from adaqn.agents.value import (
     DQNRules,
     Experience,
@@ -25,14 +25,14 @@ from adaqn.agents.value import (
     TargetChoice,
     ValueState,
     learn_one_by_one,
-    lesson,
     member_programs,
     next_value_alone,
+    packed_batch,
     snapshot,
 )
 from adaqn.members.selection import Selection
 from adaqn.networks.ensemble import Ensemble, own_array
-from adaqn.networks.xla.compilation import small_program, transition
+from adaqn.networks.xla.compilation import jit_step, small_program
 from adaqn.networks.xla.threads import available_cores
 from adaqn.replay.protocol import Batch
 from adaqn.replay.rows import RowLayout
@@ -105,12 +105,12 @@ def fused_programs(
         return act(repeated(learned, state, rows, count), *acting)
 
     return FusedPrograms(
-        act=LeanTransition(act),
-        update=LeanTransition(update),
-        update_and_act=LeanTransition(update_and_act),
-        updates=LeanTransition(updates),
-        updates_and_act=LeanTransition(updates_and_act),
-        update_target=transition(partial(family.update_target, ensemble, rules)),
+        act=PackedStep(act),
+        update=PackedStep(update),
+        update_and_act=PackedStep(update_and_act),
+        updates=PackedStep(updates),
+        updates_and_act=PackedStep(updates_and_act),
+        update_target=jit_step(partial(family.update_target, ensemble, rules)),
         greedy=small_program(partial(family.greedy, ensemble)),
     )
 
@@ -198,7 +198,7 @@ class StagedPrograms:
         Each program is called on copies. The compiler releases the global interpreter lock, so threads use all cores.
         """
         gamma = np.asarray(state.gamma)
-        given = lesson(batch, np.zeros(len(next_observation), np.float32), gamma)
+        given = packed_batch(batch, np.zeros(len(next_observation), np.float32), gamma)
         calls: dict[Any, Callable[[], Any]] = {}
         for k, programs in enumerate(self.members):
             member = state.ensemble[k]

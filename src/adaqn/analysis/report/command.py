@@ -13,7 +13,7 @@ from adaqn.analysis.report.document import report_page
 from adaqn.analysis.report.sources import fingerprint
 from adaqn.base.errors import UserError
 from adaqn.base.files import make_parent, replacing, require_free, require_ours
-from adaqn.base.output import say
+from adaqn.base.output import print_line
 from adaqn.base.plugins import require_extra
 
 HOST = "127.0.0.1"
@@ -22,7 +22,7 @@ HOST = "127.0.0.1"
 def serve(paths: Sequence[Path], epoch: int | None = None, port: int = 0) -> int:
     """Serve the page until the user interrupts."""
     with server(paths, epoch, port) as serving:
-        say(f"http://{HOST}:{serving.server_port}/ follows {', '.join(map(str, paths))}; Ctrl-C ends it")
+        print_line(f"http://{HOST}:{serving.server_port}/ follows {', '.join(map(str, paths))}; Ctrl-C ends it")
         try:
             serving.serve_forever(poll_interval=0.2)
         except KeyboardInterrupt:
@@ -128,7 +128,7 @@ def write_report(
 def report(paths: Sequence[Path], output: Path | None, epoch: int | None, force: bool, live: bool, port: int) -> int:
     """`adaqn report`."""
     if not live:
-        say(str(write_report(paths, output, epoch, force)))
+        print_line(str(write_report(paths, output, epoch, force)))
         return 0
     if output is not None:
         raise UserError("--live serves the page instead of writing it: leave out --output, or --live")

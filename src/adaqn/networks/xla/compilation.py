@@ -35,7 +35,7 @@ def on_cpu() -> bool:
     return backend() == "cpu"
 
 
-def transition_on_device(function: Callable[..., Any]) -> Callable[..., Any]:
+def jit_step_on_device(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile a state transition for a GPU; its first argument, the state, is donated to the new state.
 
     The state stays on the device. The other arguments, such as the arrays of a batch, come from NumPy and are
@@ -200,13 +200,13 @@ def _note_duration(event: str, duration_secs: float, **_: str | int) -> None:
         _compiling.append((begin, end))
 
 
-def transition(function: Callable[..., Any], concurrent: bool = False) -> Callable[..., Any]:
+def jit_step(function: Callable[..., Any], concurrent: bool = False) -> Callable[..., Any]:
     """Compile a state transition; its first argument, the state, is donated to the new state.
 
     `concurrent` is for programs whose kernels are large enough to run side by side on several threads.
     """
     if not on_cpu():
-        return transition_on_device(function)
+        return jit_step_on_device(function)
     return jax.jit(function, donate_argnums=0, compiler_options=_cpu_options(concurrent))
 
 

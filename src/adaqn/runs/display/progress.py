@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from adaqn.agents.protocol import Event, Generation, TargetUpdate, TrialEnd
-from adaqn.base.output import STEADY
+from adaqn.base.output import STDOUT
 from adaqn.runs.display.labels import member_labels
 from adaqn.training.observers import LATEST, RECENT, Observer, RunView
 
@@ -26,7 +26,7 @@ SPEED_WINDOW = 10.0  # seconds over which the speed is measured
 
 def standard_console() -> Console:
     """A console for standard output; without colours and cursor movements in a pipe, even if FORCE_COLOR is set."""
-    return Console(file=STEADY, highlight=False, force_terminal=None if STEADY.isatty() else False)
+    return Console(file=STDOUT, highlight=False, force_terminal=None if STDOUT.isatty() else False)
 
 
 class ProgressLine(Observer[RunView]):
