@@ -5,7 +5,7 @@ BENCH := .venv-bench
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-thorough test-all check docs wheel format bench versus clean
+.PHONY: help install demo test test-thorough test-all check stubs docs wheel format bench versus clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,8 +30,12 @@ check: $(VENV)/.installed ## run CI's checks: format, lint, types, layers, docum
 	$(BIN)/ruff check .
 	$(BIN)/pyright
 	$(BIN)/lint-imports
+	$(BIN)/python .ci/stubs.py --check
 	$(MAKE) docs
 	$(MAKE) test
+
+stubs: $(VENV)/.installed ## write what editors show of the public classes, src/adaqn/api.pyi
+	$(BIN)/python .ci/stubs.py
 
 docs: $(VENV)/.installed ## build the website in docs/_build/html, with warnings as errors
 	JAX_PLATFORMS=cpu $(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html

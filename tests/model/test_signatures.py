@@ -2,50 +2,62 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import inspect
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, get_type_hints
 
 import pytest
 
 import adaqn
 from adaqn.agents.registry import algorithm
 from adaqn.api import MODELS, Model
-from adaqn.model import signatures
-from adaqn.model.signatures import OneKindArguments, RunArguments
+from adaqn.model.signatures import ONE_KIND_ARGUMENTS, RUN_ARGUMENTS
+
+ROOT = Path(__file__).parents[2]
 
 
-def arguments_of(model: type[Model]) -> dict[str, Any]:
-    """The types of a class's keyword arguments as an editor sees them."""
-    (settings,) = [p for p in inspect.signature(model.__init__).parameters.values() if p.kind is p.VAR_KEYWORD]
-    name = str(settings.annotation).removeprefix("Unpack[").removesuffix("]")
-    return get_type_hints(getattr(signatures, name))
+def stub_arguments() -> dict[str, dict[str, tuple[str, str | None]]]:
+    """The arguments of each class in the file that editors read, with types and defaults."""
+    found = {}
+    for statement in ast.parse((ROOT / "src" / "adaqn" / "api.pyi").read_text()).body:
+        if not isinstance(statement, ast.ClassDef):
+            continue
+        for method in statement.body:
+            if isinstance(method, ast.FunctionDef) and method.name == "__init__":
+                of = method.args
+                positional = [*zip(of.args[1:], [None, *of.defaults], strict=True)]
+                listed = [*positional, *zip(of.kwonlyargs, of.kw_defaults, strict=True)]
+                found[statement.name] = {
+                    argument.arg: (ast.unparse(argument.annotation), default and ast.unparse(default))
+                    for argument, default in listed
+                    if argument.annotation is not None
+                }
+    return found
 
 
 @pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
-def test_editors_know_exactly_the_settings_with_their_types(model: type[Model]) -> None:
+def test_editors_see_every_argument_with_its_type_and_the_default_that_holds(model: type[Model]) -> None:
     chosen = algorithm(model.algo)
-    run = get_type_hints(RunArguments)
-    one_kind = get_type_hints(OneKindArguments) if chosen.copies is not None else {}
-    hints = get_type_hints(chosen.settings)
-    settings = {field.name: hints[field.name] for field in dataclasses.fields(chosen.settings)}
-    assert arguments_of(model) == {**run, **settings, **one_kind}
-    of_model = inspect.signature(Model.__init__).parameters
-    assert set(run) == set(of_model) - {"self", "env", "members", "settings"}
+    seen = stub_arguments()[model.__name__]
+    fields = {field.name: field for field in dataclasses.fields(chosen.settings)}
+    defaults = {name: chosen.overrides.get(name, field.default) for name, field in fields.items()}
+    one_kind = ONE_KIND_ARGUMENTS if chosen.copies is not None else {}
+    assert set(seen) == {*RUN_ARGUMENTS, *fields, *one_kind}
+    assert {name: ast.literal_eval(seen[name][1] or "") for name in fields} == defaults
+    assert all(seen[name][0] == ast.unparse(ast.parse(str(field.type))) for name, field in fields.items())
 
 
 @pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
-def test_signatures_show_the_defaults_that_hold(model: type[Model]) -> None:
-    chosen = algorithm(model.algo)
+def test_help_explains_every_argument(model: type[Model]) -> None:
     shown = inspect.signature(model).parameters
     assert list(shown)[:2] == ["env", "members"] and not any(p.kind is p.VAR_KEYWORD for p in shown.values())
-    defaults = {**{f.name: f.default for f in dataclasses.fields(chosen.settings)}, **chosen.overrides}
-    assert {name: shown[name].default for name in defaults} == defaults
-    assert set(shown) == {"env", "members"} | set(arguments_of(model))
     assert shown["threads"].annotation == "int | Literal['auto'] | None"
+    explained = dict(line.strip().split(": ", 1) for line in (model.__doc__ or "").split("Args:\n")[1].splitlines())
+    assert set(explained) == set(shown) and all(explained.values())
+    assert set(RUN_ARGUMENTS) == set(inspect.signature(Model.__init__).parameters) - {"self", "settings"}
 
 
 def test_a_class_of_ones_own_has_its_own_signature() -> None:

@@ -1,6 +1,11 @@
-"""The one table of algorithms: name, settings, agent and default members of each. It does not import JAX."""
+"""The one table of algorithms: name, settings, agent, default members, and how each is called and documented.
+
+It does not import JAX. The public classes in `adaqn.api` are made from it.
+"""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from adaqn.agents.registry import Algorithm, Traits, agent_class
 from adaqn.agents.settings import (
@@ -64,7 +69,7 @@ def _adatd3(**overrides: str) -> Algorithm:
     )
 
 
-ALGORITHMS = {
+_ENTRIES = {
     "adadqn": _adadqn(),
     "randdqn": _adadqn(selection="random"),
     "adadqn-max": _adadqn(selection="highest"),
@@ -114,5 +119,76 @@ ALGORITHMS = {
         base_settings=PlainTD3Settings,
     ),
 }
+
+_SEARCH = """
+
+Sequential trials in one run, each a fresh agent (`base`, by default DQN) with hyperparameters from a space.
+`predict`, `export` and evaluations use the best of the finished trials with the most steps; `members` describes the
+current trial."""
+
+# Name -> class in `adaqn`, label in figures and tables, documentation of the class.
+_PUBLIC = {
+    "adadqn": (
+        "AdaDQN",
+        "AdaDQN",
+        "The Adaptive Deep Q-Network (Algorithm 1): the member with the smallest cumulated loss becomes the target.",
+    ),
+    "randdqn": ("RandDQN", "RandDQN", "AdaDQN with a random target member, one of the paper's ablations."),
+    "adadqn-max": (
+        "AdaDQNMax",
+        "AdaDQN-max",
+        "AdaDQN with the member with the largest cumulated loss as target, one of the paper's ablations.",
+    ),
+    "dqn": ("DQN", "DQN", "The Deep Q-Network: AdaDQN with one member."),
+    "metagradient": (
+        "MetaGradientDQN",
+        "Meta-gradient DQN",
+        """DQN that learns its discount by a meta-gradient (Xu et al., 2018), cross-validated with `gamma`.
+
+The discount starts at the member's `discount`, by default at `gamma`. Each update samples two batches.""",
+    ),
+    "searl": (
+        "SEARL",
+        "SEARL",
+        """Evolution of members by the returns they achieve when acting alone; the best member acts in `predict`.
+
+Needs a search space and a single environment whose episodes end: the next member, and learning, wait for the end of
+the current episode.""",
+    ),
+    "adasac": (
+        "AdaSAC",
+        "AdaSAC",
+        "The Adaptive Soft Actor-Critic (Algorithm 2): the two members with the smallest losses form the target.",
+    ),
+    "randsac": ("RandSAC", "RandSAC", "AdaSAC with a random pair of members as target, one of the paper's ablations."),
+    "sac": ("SAC", "SAC", "Soft Actor-Critic: AdaSAC with two equal members; a single given member is used twice."),
+    "adatd3": (
+        "AdaTD3",
+        "AdaTD3",
+        "TD3 with an ensemble of critics: the two members with the smallest losses form the target.",
+    ),
+    "randtd3": ("RandTD3", "RandTD3", "AdaTD3 with a random pair of members as target."),
+    "td3": ("TD3", "TD3", "Twin Delayed DDPG: AdaTD3 with two equal members; a single given member is used twice."),
+    "random-search": (
+        "RandomSearch",
+        "Random search",
+        "Trials with hyperparameters drawn at random, each for `trial_steps` steps." + _SEARCH,
+    ),
+    "dehb": (
+        "DEHB",
+        "DEHB",
+        "Differential evolution with Hyperband's brackets: promising hyperparameters are trained for more steps."
+        + _SEARCH,
+    ),
+}
+
+
+def _described(name: str, entry: Algorithm) -> Algorithm:
+    public, label, about = _PUBLIC[name]
+    return replace(entry, public=public, label=label, about=about)
+
+
+ALGORITHMS = {name: _described(name, entry) for name, entry in _ENTRIES.items()}
 # A search looks up its base by name, among those above.
-ALGORITHMS |= {"random-search": search_with(RandomSearchSettings), "dehb": search_with(DEHBSettings)}
+_SEARCHES = {"random-search": search_with(RandomSearchSettings), "dehb": search_with(DEHBSettings)}
+ALGORITHMS |= {name: _described(name, entry) for name, entry in _SEARCHES.items()}

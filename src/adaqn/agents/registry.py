@@ -69,6 +69,9 @@ class Algorithm:
     one_environment: bool = False  # evaluates its members one at a time
     traits: Traits = NO_TRAITS
     over: Callable[[str], Algorithm] | None = None  # for a search: the same search with the base of this name
+    public: str | None = None  # name of its class in `adaqn`, if it has one
+    label: str | None = None  # name in figures and tables
+    about: str = ""  # documentation of its class
 
     def configure(self, given: Mapping[str, Any], other_arguments: Iterable[str] = ()) -> Any:
         """Build the settings from the given values; the values fixed by this algorithm cannot be changed.

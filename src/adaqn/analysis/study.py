@@ -13,6 +13,7 @@ from typing import Literal
 
 import numpy as np
 
+from adaqn.agents.algorithms import ALGORITHMS
 from adaqn.agents.registry import algorithm, algorithm_names
 from adaqn.analysis.loading import StudyRun, find_runs
 from adaqn.analysis.metrics import Floats, usual_epoch
@@ -26,11 +27,7 @@ from adaqn.runs.config import as_mapping
 Kind = Literal["ensemble", "single", "search", "population", "learner"]
 GRID_SEARCH = "grid-search"  # the choice of a study that says which arms make up the grid
 
-_NAMES = {
-    "adadqn": "AdaDQN", "adadqn-max": "AdaDQN-max", "adasac": "AdaSAC", "adatd3": "AdaTD3", "dehb": "DEHB",
-    "dqn": "DQN", "metagradient": "Meta-gradient DQN", "randdqn": "RandDQN", "random-search": "Random search",
-    "randsac": "RandSAC", "randtd3": "RandTD3", "sac": "SAC", "searl": "SEARL", "td3": "TD3",
-}  # fmt: skip
+_NAMES = {name: entry.label for name, entry in ALGORITHMS.items()}
 _BETWEEN_WORDS = re.compile(r"(?<!\de)-|-(?!\d)")  # every hyphen but the sign of an exponent
 
 

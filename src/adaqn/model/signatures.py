@@ -1,179 +1,78 @@
-"""The arguments of each public class, for editors and `help`: the settings of its algorithm with their types.
+"""The arguments of each public class with their types, defaults and meanings, for `help`, editors and type checkers.
 
-Editors read the typed dictionaries; `inspect.signature` reads types and defaults from the settings classes. A test
-checks that the two agree.
+`inspect.signature` and `help` get them from the settings classes at run time; editors read `api.pyi`, which
+`.ci/stubs.py` writes from the same source.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import Literal, TypedDict
+from collections.abc import Callable
+from typing import NamedTuple
 
-from adaqn.agents.population import Scheduled
 from adaqn.agents.registry import Algorithm
-from adaqn.members.space import SearchSpace
 
 
-class RunArguments(TypedDict, total=False):
-    """Arguments of every class besides the environment and the members."""
+class Argument(NamedTuple):
+    """An argument of a public class as users see it."""
 
-    space: SearchSpace | str | Mapping[str, object] | None
-    schedule: Sequence[Scheduled | Mapping[str, object]] | str | Path | None
-    base: str | None
-    seed: int
-    n_envs: int
-    threads: int | Literal["auto"] | None
-    env_kwargs: Mapping[str, object] | None
-    wrappers: Sequence[object]
-    imports: Sequence[str]
+    type: str
+    meaning: str
 
 
-class OneKindArguments(TypedDict, total=False):
-    """Hyperparameters under Stable-Baselines3's names, for the classes whose members are all equal."""
-
-    learning_rate: float | None
-    policy_kwargs: Mapping[str, object] | None
-
-
-class EvolutionArguments(TypedDict, total=False):
-    """The fields of `EvolutionSettings`."""
-
-    population: int
-    generation_interval: int
-    exploit: str
-    mutations: tuple[str, ...]
-    reset_weights: bool
-
-
-class SelectionArguments(EvolutionArguments, total=False):
-    """The fields of `SelectionSettings`."""
-
-    behaviour_initial_eps: float
-    behaviour_final_eps: float
-    behaviour_steps: int | None
-    selection: str
-    selection_temperature: float
-    behaviour: str | None
-
-
-class CommonArguments(TypedDict, total=False):
-    """The fields of `Settings`."""
-
-    gamma: float
-    learning_starts: int
-    buffer_size: int
-    batch_size: int
-    train_freq: int
-    n_steps: int
-    normalize_observations: bool
-
-
-class PlainDQNArguments(CommonArguments, total=False):
-    """The fields of `PlainDQNSettings`."""
-
-    image_scale: float | None
-    gradient_steps: int
-    target_update_interval: int
-    exploration_initial_eps: float
-    exploration_final_eps: float
-    exploration_steps: int
-    double_q: bool
-
-
-class DQNArguments(RunArguments, PlainDQNArguments, SelectionArguments, total=False):
-    """The fields of `DQNSettings`."""
-
-
-class OneDQNArguments(DQNArguments, OneKindArguments, total=False):
-    """The arguments of `DQN`."""
-
-
-class MetaGradientArguments(RunArguments, PlainDQNArguments, OneKindArguments, total=False):
-    """The arguments of `MetaGradientDQN`."""
-
-    meta_learning_rate: float
-
-
-class ActorArguments(CommonArguments, total=False):
-    """The fields of `ActorSettings`."""
-
-    gradient_steps: int
-    policy_delay: int
-    tau: float
-    actor_hidden: str
-    actor_activation: str
-    actor_normalization: str
-    actor_block: str
-    actor_optimizer: str
-    actor_learning_rate: float
-    selection_interval: int
-
-
-class SACArguments(RunArguments, ActorArguments, SelectionArguments, total=False):
-    """The fields of `SACSettings`."""
-
-    ent_coef: str | float
-    target_entropy: str | float
-
-
-class OneSACArguments(SACArguments, OneKindArguments, total=False):
-    """The arguments of `SAC`."""
-
-
-class TD3Arguments(RunArguments, ActorArguments, SelectionArguments, total=False):
-    """The fields of `TD3Settings`."""
-
-    action_noise: float
-    target_policy_noise: float
-    target_noise_clip: float
-
-
-class OneTD3Arguments(TD3Arguments, OneKindArguments, total=False):
-    """The arguments of `TD3`."""
-
-
-class SEARLArguments(RunArguments, CommonArguments, EvolutionArguments, total=False):
-    """The fields of `SEARLSettings`."""
-
-    image_scale: float | None
-    target_update_interval: int
-
-
-class TrialArguments(RunArguments, PlainDQNArguments, total=False):
-    """The fields of `TrialSettings`."""
-
-    epoch_steps: int
-    keep_replay: bool
-
-
-class RandomSearchArguments(TrialArguments, total=False):
-    """The fields of `RandomSearchSettings`."""
-
-    trial_steps: int
-
-
-class DEHBArguments(TrialArguments, total=False):
-    """The fields of `DEHBSettings`."""
-
-    min_trial_steps: int
-    max_trial_steps: int
-    eta: int
+# Those of every class besides settings, in the order of `Model.__init__`.
+RUN_ARGUMENTS = {
+    "env": Argument("EnvironmentLike", "environment: an id, a function that returns one, or an object"),
+    "members": Argument("Members", "hyperparameters to choose from, such as grid(hidden=[(64, 64), (256, 256)])"),
+    "space": Argument(
+        "SearchSpace | str | Mapping[str, object] | None",
+        "search space that members are sampled from and evolve within: a name, a mapping or an object",
+    ),
+    "schedule": Argument(
+        "Sequence[Scheduled | Mapping[str, object]] | str | Path | None",
+        "hyperparameters of the single member of a DQN over time",
+    ),
+    "base": Argument("str | None", "algorithm that RandomSearch and DEHB tune (default: dqn)"),
+    "seed": Argument("int", "seed of everything random"),
+    "n_envs": Argument("int", "number of environments, stepped one after the other"),
+    "threads": Argument(
+        "int | Literal['auto'] | None", "threads of an update; auto: as many as help, None: left to JAX"
+    ),
+    "env_kwargs": Argument("Mapping[str, object] | None", "arguments of the environment's constructor"),
+    "wrappers": Argument("Sequence[object]", "wrappers of the environment, the innermost first"),
+    "imports": Argument("Sequence[str]", "modules that register the environment's id"),
+}
+# Further ones of the classes whose members are all equal, under Stable-Baselines3's names.
+ONE_KIND_ARGUMENTS = {
+    "learning_rate": Argument("float | None", "learning rate of the members"),
+    "policy_kwargs": Argument("Mapping[str, object] | None", "net_arch, activation_fn and optimizer_kwargs"),
+}
 
 
 def other_arguments(algorithm: Algorithm) -> tuple[str, ...]:
     """The names of the arguments of an algorithm's class that are not settings, without the environment."""
-    one_kind = () if algorithm.copies is None else tuple(OneKindArguments.__annotations__)
-    return ("members", *RunArguments.__annotations__, *one_kind)
+    one_kind = () if algorithm.copies is None else tuple(ONE_KIND_ARGUMENTS)
+    return (*(name for name in RUN_ARGUMENTS if name != "env"), *one_kind)
+
+
+def meanings_of(algorithm: Algorithm) -> dict[str, str]:
+    """What each argument of an algorithm's class means."""
+    others = {name: {**RUN_ARGUMENTS, **ONE_KIND_ARGUMENTS}[name].meaning for name in other_arguments(algorithm)}
+    settings = {item.name: item.metadata["help"] for item in dataclasses.fields(algorithm.settings)}
+    return {"env": RUN_ARGUMENTS["env"].meaning, **others, **settings}
+
+
+def documentation_of(algorithm: Algorithm) -> str:
+    """The documentation of a class: what it is, and every argument."""
+    listed = "\n".join(f"    {name}: {meaning}" for name, meaning in meanings_of(algorithm).items())
+    return f"{algorithm.about}\n\nArgs:\n{listed}\n"
 
 
 def signature_of(init: Callable[..., object], algorithm: Algorithm) -> inspect.Signature:
     """The signature of a class: `Model.__init__` with the algorithm's settings in place of `**settings`."""
-    types = {name: hint.__forward_arg__ for name, hint in RunArguments.__annotations__.items()}
     own = [  # without self; with the types for users, where adaqn itself may pass others
-        p.replace(annotation=types.get(p.name, p.annotation))
+        p.replace(annotation=RUN_ARGUMENTS[p.name].type if p.name in RUN_ARGUMENTS else p.annotation)
         for p in list(inspect.signature(init).parameters.values())[1:]
         if p.kind is not p.VAR_KEYWORD
     ]
@@ -188,7 +87,7 @@ def signature_of(init: Callable[..., object], algorithm: Algorithm) -> inspect.S
     ]
     if algorithm.copies is not None:
         settings += [
-            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=hint.__forward_arg__)
-            for name, hint in OneKindArguments.__annotations__.items()
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=argument.type)
+            for name, argument in ONE_KIND_ARGUMENTS.items()
         ]
     return inspect.Signature([*own, *settings])
