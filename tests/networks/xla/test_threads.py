@@ -41,14 +41,14 @@ import os
 from adaqn.networks.xla.threads import use_threads
 use_threads({threads})
 import jax, jax.numpy as jnp
-from adaqn.networks.xla.compilation import prepare_jax, transition
+from adaqn.networks.xla.compilation import prepare_jax, jit_step
 prepare_jax()
 
 def elsewhere():
     tasks = [task for task in os.listdir("/proc/self/task") if int(task) != os.getpid()]
     return sum(int(open(f"/proc/self/task/{{task}}/schedstat").read().split()[0]) for task in tasks) / 1e6
 
-step = transition(lambda x: x @ x / 700.0)
+step = jit_step(lambda x: x @ x / 700.0)
 x = step(jnp.ones((700, 700)))
 before = elsewhere()
 for _ in range(10):
