@@ -9,8 +9,8 @@ import pytest
 
 pytest.importorskip("bokeh", reason="the report needs Bokeh: pip install adaqn[report]")
 
-from adaqn.analysis.report.command import server
 from adaqn.analysis.report.document import report_page
+from adaqn.analysis.report.live import server
 from adaqn.analysis.summary import summarize
 from tests.analysis.report.chromium import Browser, browser, chromium_path
 from tests.analysis.report.test_study_page import STUDY

@@ -12,8 +12,8 @@ import pytest
 pytest.importorskip("bokeh", reason="the report needs Bokeh: pip install adaqn[report]")
 
 from adaqn.analysis.page import Page
-from adaqn.analysis.report.command import HOST, ReportServer, server
 from adaqn.analysis.report.document import report_page
+from adaqn.analysis.report.live import HOST, ReportServer, server
 from adaqn.analysis.report.study import curves_chart
 from adaqn.analysis.scores import StudyScores
 from adaqn.analysis.study import read_results
