@@ -196,6 +196,10 @@ PAGES: dict[str, StudyPage] = {
                 ),
                 MoreSampleEfficient("AdaDQN", _ELSEWHERE),
             ),
+            notes=(
+                "The seeds of AdaDQN and meta-gradient DQN were raised to ten after the first three had been seen; the "
+                "single DQNs still have three.",
+            ),
         ),
     )
 }

@@ -99,7 +99,7 @@ def test_discounts_are_chosen_learned_or_alone(scale: str) -> None:
     assert (learned.algo, learned.settings.gamma, learned.settings.meta_learning_rate) == ("metagradient", 0.99, 0.001)
     assert learned.settings.batch_size == config(study, "adadqn").settings.batch_size
     assert list(study.environments) == (["LunarLander-v3"] if scale == "laptop" else ["Atari-BattleZone", "Atari-Pong"])
-    assert len(study.seeds) == (3 if scale == "laptop" else 5)
+    assert len(study.seeds) == (10 if scale == "laptop" else 5)
 
 
 def test_mujoco_has_every_set_alone() -> None:
