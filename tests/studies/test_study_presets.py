@@ -78,7 +78,7 @@ def test_the_committed_runs_are_done_runs_of_their_study(name: str) -> None:
     study, directory = read_study(name, "laptop"), StudyDirectory(RESULTS / name)
     directory.check(study)
     committed = {file.parent.relative_to(directory.path) for file in directory.path.glob("*/*/*/summary.json")}
-    assert len(committed) >= 10
+    assert len(committed) >= 5  # a study may be committed while it grows
     finished = {key.path for key in study.runs() if directory.state(key).status == "finished"}
     assert finished == committed
 
